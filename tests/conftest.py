@@ -73,7 +73,6 @@ def _freeze():
 
 # What a CUDA device refuses so far, by a part of its error: tests of it are skipped there, and counted.
 NOT_ON_CUDA = (
-    "on CUDA yet",
     "the host cannot reach this device's memory",
     "inside of a list for a device that",
 )

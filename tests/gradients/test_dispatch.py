@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.gradients.backends import ALL
 
 SHAPES = """
 interface IShape : IDifferentiable { [Differentiable] double area(double k); [Differentiable] This grown(double k); }
@@ -58,7 +59,7 @@ double backward_twice(int id, double x) { var p = diffPair(x); bwd_diff(backward
 H = 1e-6
 
 
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+@pytest.mark.parametrize("backend", ALL)
 def test_types_differ_from_thread_to_thread(backend: str) -> None:
     device = spy.create_device(backend=backend)
     module = spy.Module.load_from_source(device, "shapes", SHAPES)
@@ -125,7 +126,7 @@ double backward_twice(int i, int j, double x) { var p = diffPair(x); bwd_diff(ba
 """
 
 
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+@pytest.mark.parametrize("backend", ALL)
 def test_values_of_the_same_associated_type_go_to_objects_of_another_type(backend: str) -> None:
     device = spy.create_device(backend=backend)
     module = spy.Module.load_from_source(device, "bags", BAGS)
@@ -143,7 +144,7 @@ def test_values_of_the_same_associated_type_go_to_objects_of_another_type(backen
     np.testing.assert_allclose(run("backward_twice", x), second, rtol=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+@pytest.mark.parametrize("backend", ALL)
 @pytest.mark.parametrize("name", ["f", "forward", "backward"])
 def test_to_objects_of_a_type_with_another_one_they_may_not(backend: str, name: str) -> None:
     device = spy.create_device(backend=backend)

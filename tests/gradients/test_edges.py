@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.gradients.backends import COMPILED
 from tests.gradients.edges import TYPES, Edge, edges, functions, program, rows
 
 ULPS = 4
 
 
-@pytest.fixture(scope="module")
-def device() -> spy.Device:
+@pytest.fixture(scope="module", params=COMPILED)
+def device(request: pytest.FixtureRequest) -> spy.Device:
+    if request.param == "cuda":
+        return request.getfixturevalue("gpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLANGRAD_OPTIMIZE", "0")
         patch.setenv("SLANGRAD_LANES", "4")

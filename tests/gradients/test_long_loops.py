@@ -121,6 +121,14 @@ def test_widths(name: str, lanes: int, trips: int) -> None:
     np.testing.assert_allclose(found, kept_whole(name), rtol=1e-11)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("trips", [0, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_tapes_of_a_gpu(name: str, trips: int) -> None:
+    found = values(load(name, spy.Options(segment_trips=trips), "cuda"))
+    np.testing.assert_allclose(found, kept_whole(name), rtol=1e-11)
+
+
 LOGISTIC = """
 [Differentiable] float counted(float r, int n)
 {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.gradients.backends import ALL
 
 PLACE = """
 struct Place : IDifferentiablePtrType
@@ -90,9 +91,9 @@ def buffer(device: spy.Device, numbers: np.ndarray) -> spy.Buffer:
     )
 
 
-@pytest.mark.parametrize("backend", ["interpreter", "llvm"])
+@pytest.mark.parametrize("backend", ALL)
 def test_modes_agree(backend: str) -> None:
-    device = spy.create_device(**({"backend": backend} if backend == "interpreter" else {}))
+    device = spy.create_device(backend=backend)
     module = spy.Module.load_from_source(device, "places", PROGRAM)
     data, grad = buffer(device, DATA), buffer(device, np.zeros(4))
     module.reverse(data.device_address, grad.device_address, X)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.gradients.backends import COMPILED
 from tests.gradients.custom_programs import CUSTOM_PROGRAMS
 from tests.gradients.programs import PROGRAMS, REPRESENTATIVE, Program, points
 
@@ -44,8 +45,8 @@ double2 second_reverse(double x, double y)
 
 
 @cache
-def default() -> spy.Device:
-    return spy.create_device()
+def default(backend: str = "cpu") -> spy.Device:
+    return spy.create_device(backend=backend)
 
 
 @cache
@@ -72,8 +73,9 @@ def reverse(
 
 
 @pytest.mark.parametrize("program", (*PROGRAMS, *CUSTOM_PROGRAMS), ids=lambda p: p.name)
-def test_modes_agree(program: Program) -> None:
-    device = default()
+@pytest.mark.parametrize("backend", COMPILED)
+def test_modes_agree(program: Program, backend: str) -> None:
+    device = default(backend)
     module, (x, y) = load(device, program), points(37)
     call = lambda name, x, y: getattr(module, name)(x, y, _result="numpy")
     gx, gy = reverse(device, module, x, y)
@@ -89,8 +91,9 @@ def test_modes_agree(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", (*PROGRAMS, *CUSTOM_PROGRAMS), ids=lambda p: p.name)
-def test_second_derivatives(program: Program) -> None:
-    module, (x, y) = load(default(), program), points(11)
+@pytest.mark.parametrize("backend", COMPILED)
+def test_second_derivatives(program: Program, backend: str) -> None:
+    module, (x, y) = load(default(backend), program), points(11)
     call = lambda name, x, y: getattr(module, name)(x, y, _result="numpy")
     forward = call("second_forward", x, y)
     both = call("second_reverse", x, y)
@@ -123,16 +126,18 @@ def test_custom_derivatives_agree_with_the_oracle(program: Program) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 255, 257, 5001])
-def test_sizes(size: int) -> None:
-    device = default()
+@pytest.mark.parametrize("backend", COMPILED)
+def test_sizes(size: int, backend: str) -> None:
+    device = default(backend)
     module, (x, y) = load(device, PROGRAMS[0]), points(size)
     gx, gy = reverse(device, module, x, y)
     np.testing.assert_allclose(gx, 2 * x * y + np.cos(x) / y + y * np.exp(-x * y), rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(gy, x * x - np.sin(x) / y**2 + x * np.exp(-x * y), rtol=1e-13, atol=1e-15)
 
 
-def test_strided_views() -> None:
-    device = default()
+@pytest.mark.parametrize("backend", COMPILED)
+def test_strided_views(backend: str) -> None:
+    device = default(backend)
     module, (x, y) = load(device, PROGRAMS[0]), points(60)
     whole_x = spy.Tensor.from_numpy(device, x.reshape(6, 10)).with_grads()
     whole_y = spy.Tensor.from_numpy(device, y.reshape(6, 10)).with_grads()

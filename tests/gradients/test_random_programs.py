@@ -128,10 +128,10 @@ def test_mixed_precision_in_the_oracle(seed: int) -> None:
     check_mixed(oracle(text), oracle(in_doubles(text)), 4, seed)
 
 
-def machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+def machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch, backend: str = "cpu") -> Run:
     for name, value in (("CALLS", calls), ("OPTIMIZE", "0"), ("LANES", "4")):
         monkeypatch.setenv(f"SLANGRAD_{name}", value)
-    device = spy.create_device()
+    device = spy.create_device(backend=backend)
     module = spy.Module.load_from_source(device, "program", generate(seed))
 
     def run(x: float, y: float, n: int) -> list[Vector]:
@@ -145,6 +145,16 @@ def machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.parametrize(("seed", "calls"), [(6, AUTO), (7, KEEP), (9, KEEP)])
 def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(machine_code(seed, calls, monkeypatch), 12, seed)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_on_a_gpu(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers of the processor."""
+    cpu, gpu = (machine_code(seed, (AUTO, KEEP)[seed % 2], monkeypatch, b) for b in ("cpu", "cuda"))
+    for point in points(seed, 6):
+        for wanted, found in zip(cpu(*point), gpu(*point), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=f"seed {seed}")
 
 
 @pytest.mark.deep

@@ -7,6 +7,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Limits, Options
+from tests.gradients.backends import ALL
 
 COUNTS = """
 int ackermann(int m, int n)
@@ -49,7 +50,7 @@ def test_each_thread_has_a_depth_of_its_own(lanes: int) -> None:
     assert found.tolist() == [each + [0] * (16 - len(each)) for each in wanted]
 
 
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+@pytest.mark.parametrize("backend", ALL)
 def test_gradients_of_tensors(backend: str) -> None:
     device = spy.create_device(backend=backend)
     text = """
