@@ -1,7 +1,7 @@
 """Attention: each query gets the mean of the values, weighted by the softmax of its products with the keys.
 
     attention(q, k, v)     products and a softmax; where scores would not stay in the caches, a node `attend`, which
-                           keeps none: one pass over the keys, and for the derivative the logarithm of each sum
+    keeps none: one pass over the keys, and for the derivative the logarithm of each sum
 
 The derivative of `attend` is two more passes; the derivative of these is that of the same written with products.
 """

@@ -95,7 +95,7 @@ TRACES = _Traces()
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """While a function is traced, those that it calls are parts of it, also where their arguments are not traced.
+    """A context for tracing: called functions are parts of the traced one, also if their arguments are not traced.
     TracedValueError where NumPy's own arrays take traced values: NumPy says something else, and names the cause."""
     TRACES.depth += 1
     try:
@@ -109,7 +109,7 @@ def tracing() -> Iterator[None]:
 
 
 class Plans(Generic[P]):
-    """The last plans of a function, by what they depend on."""
+    """The last plans of a function, by their keys."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -406,7 +406,7 @@ def pushforward(
 
 
 def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> list[Array]:
-    """What `derived` makes of inputs that nothing else reads, at the values xs."""
+    """The result of `derived` for fresh inputs, at the values xs."""
     fresh = [new_input(x.shape, x.dtype, "wrt") for x in xs]
     values = dict(zip(fresh, (x.node for x in xs), strict=True))
     return [Array(each) for each in substituted(derived(fresh), values)]
@@ -431,7 +431,7 @@ def _is_active(leaf: object) -> TypeGuard[Array]:
 
 @explained("argnums")
 def _positions(argnums: int | Sequence[int], count: int, function: Function) -> list[int]:
-    """Which of `count` arguments are meant; negative numbers count from the last."""
+    """The chosen ones of `count` arguments; negative numbers count from the last."""
     given = [argnums] if isinstance(argnums, SupportsIndex) else argnums
     found = [operator.index(i) + (count if i < 0 else 0) for i in given]
     if len(set(found)) < len(found) or not all(0 <= i < count for i in found):
@@ -441,7 +441,7 @@ def _positions(argnums: int | Sequence[int], count: int, function: Function) -> 
 
 
 def loss_of(made: object, function: Function, has_aux: bool) -> tuple[Node, object]:
-    """What a function gives: the number to differentiate, and with `has_aux` the tree beside it."""
+    """The result of a function: the number to differentiate, and with `has_aux` the tree beside it."""
     value, aux = made, None
     if has_aux:
         if not isinstance(made, tuple | list) or len(made) != 2:

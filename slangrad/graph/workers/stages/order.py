@@ -86,7 +86,7 @@ class StageSchedule:
         arrivals: dict[Key, list[Message]] = {}
         for key in dict.fromkeys(turn.key for turn in self.turns):
             piece = self._pieces.pieces.get(key)
-            nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
+            nodes = [] if key.level == GIVEN else list(left)  # an available value needs no message
             if piece is not None:
                 nodes = [x for x in piece.boundary if x in left]
             sources = {left[x].source for x in nodes if left[x].source.part == key.part}
