@@ -270,7 +270,7 @@ def jit(
 
     `device`: where kernels run, by default the device of the Tensors among the arguments, or the default one.
 
-    `memory`, such as "2 GiB" or a number of bytes, limits the memory between kernels: values that do not fit are
+    `memory`, such as "2 GiB" or a number of bytes, limits the memory between kernels. Values that do not fit are
     computed again, which takes time and gives the same bits.
 
     `fast_math`: use rules that give other results for infinities, NaN, zeros and rounding, as log(exp(x)) to x.
@@ -279,9 +279,9 @@ def jit(
     libraries out: then results depend neither on the number of threads nor, for each row, on the number of other rows.
     ValueError for another text.
 
-    A call raises GraphError: (E1040) for functions and dtypes that are not known, (E1041) where Python asks a traced
-    array for elements, (E1042) for shapes that do not fit, (E1043) for arguments and results of other kinds. E1047
-    names the least `memory` that would do.
+    A call raises GraphError for unknown functions and dtypes (E1040), where Python needs elements of a traced array
+    (E1041), and for shapes that do not fit (E1042). The code is E1043 for arguments and results of other kinds.
+    E1047 names the least `memory` that would do.
     """
     settings: Settings = {**settings_of(memory, consistent), "fast_math": fast_math}
     if function is None:
@@ -302,8 +302,8 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     `has_aux`: the function gives a pair, the number and a tree of arrays, as the state after it; the result is then
     ((value, aux), gradient).
 
-    A call raises GraphError: (E1045) where the result is not one float, where no array of these arguments has floats,
-    and for other `argnums`, (E1044) for an operator without a derivative, and the errors of `jit`.
+    A call raises GraphError where the result is not one float, where no array of these arguments has floats, and
+    for other `argnums` (E1045). An operator without a derivative is E1044; the errors of `jit` occur, too.
     """
 
     def both(*args: object, **kwargs: object) -> object:

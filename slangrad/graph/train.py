@@ -383,18 +383,18 @@ def train(
 ) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
-    `memory` and `consistent`: as in `jit`. `has_aux`: the loss function gives a pair, the number and a tree of arrays,
-    as running statistics, and the step returns this pair; with a mesh all workers get these arrays whole.
+    `memory` and `consistent`: as in `jit`. `has_aux`: the loss function returns a pair, the number and a tree of
+    arrays such as running statistics, and so does the step. With a mesh all workers get these arrays whole.
 
-    With a mesh, `consistent="bits"` cuts the rows of a batch, a multiple of 8, into eight shards, whatever the number
-    of workers, which divides 8: results have the same bits for 1, 2, 4 and 8 workers.
+    With a mesh, `consistent="bits"` cuts the rows of a batch, a multiple of 8, into eight shards for any number of
+    workers. Results have the same bits for 1, 2, 4 and 8 workers.
 
-    `mesh`: many workers make each step together. Each passes its rows of the batch (arrays are cut along their first
-    axis, numbers are the same for all), and gets the loss over all rows: the loss function sees them all. Workers
-    begin with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters" also the
-    parameters, so that each worker holds a part; then `step.parameters` gathers them, and the arrays that the
-    optimizer got keep their first values. "auto" cuts all tensors as it takes the least time, with the costs of
-    `links` or of their file, by default those of a common host; `memory` is then what a worker has for parameters,
+    `mesh`: many workers make each step together. Each passes its rows of the batch: arrays are cut along their
+    first axis, numbers are the same for all. Each gets the loss over all rows, because the loss function is one of
+    all rows. Workers begin with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters"
+    also the parameters, so that each worker holds a part. Then `step.parameters` gathers them, and the arrays that
+    the optimizer got keep their first values. "auto" cuts all tensors in the fastest way, by the costs of `links`
+    or of their file, by default those of a common host. `memory` is then the limit of a worker for parameters,
     state and values together.
 
     An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
@@ -402,12 +402,11 @@ def train(
     each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker
     holds.
 
-    GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
-    (E1047) where memory is too small, (E1048) without a mesh, where shapes do not fit it or the micro-batches, or each
-    of these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
-    micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
-    worker is gone, hangs, or runs another program.
-    ImportError for "auto" without scipy.
+    GraphError where the loss is not one number (E1045), without an optimizer and for parameters of structs (E1043),
+    and where memory is too small (E1047). The code is E1048 without a mesh, where shapes do not fit it or the
+    micro-batches, or if a micro-batch needs a value of all rows. ValueError for another value of `consistent` or
+    `partition`, for stages and micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits".
+    WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
         said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"

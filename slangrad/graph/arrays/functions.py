@@ -548,11 +548,11 @@ def batch_norm(
 ) -> Operand:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels.
 
-    With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the
-    running mean and variance after it, which are (1 - momentum) times the given ones plus momentum times those of
-    x; this variance divides by n - 1. No derivative goes through these two. All other arrays have the shape
-    (channels,), and y that of x; its dtype is the common one. GraphError (E1042) where shapes do not fit, and in
-    training for channels of one value, which have no variance.
+    With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the new
+    running mean and variance. These are (1 - momentum) times the given ones plus momentum times those of x; this
+    variance divides by n - 1. No derivative goes through these two. All other arrays have the shape (channels,),
+    and y that of x; its dtype is the common one. GraphError (E1042) where shapes do not fit, and in training for
+    channels of one value, which have no variance.
     """
     given = [np.shape(each) for each in (mean, variance, gamma, beta) if each is not None]
     if np.ndim(x) < 2 or {*given} - {(), np.shape(x)[1:2]}:

@@ -46,8 +46,8 @@ LN2, LN10 = log(2), log(10)
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
     """`slang`: of a map the expression, with {0}, {1} for its inputs; of a reduction the combination of a sum {0}
-    and an element {1}, and `start` is the first sum; {T} is the type of the result. `flops`: arithmetic operations
-    for each element of the result, of a reduction for each of the input."""
+    and an element {1}. `start` is the first sum, and {T} the type of the result. `flops`: arithmetic operations for
+    each element of the result, of a reduction for each of the input."""
 
     name: str
     kind: str

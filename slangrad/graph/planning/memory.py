@@ -80,9 +80,9 @@ def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
 
 
 def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
-    """Copies that are needless where their source lies in the part of the target that they write: their numbers, and
-    for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of their
-    sources; these have none of their own."""
+    """Copies that are needless if their source lies in the part of the target that they write. Gives their numbers,
+    and for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of
+    their sources; these have none of their own."""
     uses: dict[Holder, list[int]] = {}
     for i, step in enumerate(steps):
         for holder in dict.fromkeys(part.holder for part in step.parts):

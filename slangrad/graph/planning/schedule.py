@@ -2,9 +2,9 @@
 
     dh2, dw2, dh1, dw1        dw2 before dh1: arrays that only dw2 reads are free then
 
-Two orders are compared by the most bytes that are alive at once: that of the graph, and one in which kernels that
-free more than they take run as soon as they can. With many workers the first is the order in which collectives run
-beside kernels. With a limit of memory the next is that order as long as values fit, and the last the one of the
+Two orders are compared by the most bytes that are alive at once. One is that of the graph; in the other, kernels
+that free more than they take run as soon as they can. With many workers the first is the order in which collectives
+run beside kernels. With a limit of memory the next is that order as long as values fit, and the last the one of the
 least bytes.
 """
 

@@ -458,8 +458,8 @@ def own_layout(node: Node, layouts: Mapping[Node, StridedLayout]) -> StridedLayo
 
 
 def with_copies(outputs: Sequence[Node], layouts: dict[Node, StridedLayout]) -> list[Node]:
-    """The graph with copies where a view has no strides, where an output is no result of a kernel of its own, and
-    where a number is read as an array."""
+    """The graph with copies of views without strides, of outputs that are no result of their own kernel, and of
+    numbers that are read as arrays."""
     seen: dict[Node, StridedLayout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:

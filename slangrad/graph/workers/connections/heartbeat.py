@@ -28,8 +28,8 @@ LEAVING = 1.0  # seconds for which the holder of the store stays for others that
 
 
 class Sign(NamedTuple):
-    """`beat`: a number that grows; `step`: the one that the worker is at; `at`: the collective that it waits for;
-    `done`: for each sequence of events how many there were, and a checksum of them."""
+    """`beat`: a number that grows; `step`: the current step of the worker; `at`: the collective that it waits for.
+    `done`: for each sequence of events their number, and a checksum of them."""
 
     beat: int
     step: int

@@ -136,8 +136,8 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
     at once, one whose process stands still for 8 seconds is lost, too.
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not
-    installed, where they cannot be connected, and for a timeout that is no positive number. WorkerLost where one of
-    them does not call `mesh`.
+    installed, and where they cannot be connected. A timeout that is no positive number has the same code.
+    WorkerLost where one of them does not call `mesh`.
     """
     said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
     if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not 0 < timeout < inf:

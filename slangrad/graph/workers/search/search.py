@@ -3,11 +3,10 @@
     minimize    seconds of each strategy + seconds of the collectives between a node and those who read it
     so that     each cluster has one strategy, and what a worker holds fits
 
-It is a linear program in whole numbers, solved by HiGHS: one variable for each strategy of a cluster, and for each
-edge one for each pair of the spec that is held and those that are wanted. A node that is converted to one spec for
-several readers is paid for once. Where the program is large, clusters with equal neighborhoods, such as those of
-equal layers, share their variables; and the axes of the mesh are chosen for one after another, and all but the last
-once more.
+It is a linear program in whole numbers, solved by HiGHS. There is one variable for each strategy of a cluster, and
+for each edge one for each pair of a held and a wanted spec. A node that is converted to one spec for several
+readers is paid for once. In a large program, clusters with equal neighborhoods, such as those of equal layers,
+share their variables. The axes of the mesh are then decided one after another, and all but the last once more.
 """
 
 from __future__ import annotations
