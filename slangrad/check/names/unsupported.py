@@ -51,7 +51,7 @@ _REFUSALS = (
     (r"[iub]?vec[234]|d?mat[234](x[234])?|inversesqrt|roundEven|(float|int|uint)BitsTo\w+",
      "E9003", "names of GLSL are not supported; write those of HLSL: float4, float4x4, rsqrt, asint"),
     (r"Nv[A-Z]\w+",
-     "E9003", "what one kind of graphics card has is not supported"),
+     "E9003", "features of a single kind of graphics card are not supported"),
     (r"BindlessAddress",
      "E9004", "memory is laid out as C does; there are pointers and StructuredBuffer"),
     (r"Wave(Clustered|Multi|Mask|Rotate)\w+|WaveMask|WaveGet(WaveIndex|NumWaves)|\w+WithWaveSync|subgroup[A-Z]\w+",

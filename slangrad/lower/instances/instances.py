@@ -237,7 +237,7 @@ class Instances(Lowering):
         heavy = checked_types.weight_of(reference.arguments) > checked_types.HEAVIEST
         name = reference.declaration.name
         if depth > limits.generic_depth or heavy:
-            message = f"'{name}' asks for more and more instances of itself"
+            message = f"'{name}' needs endless instances of itself"
             note = f"it is {limits.generic_depth} deep already; {limit_note('generic_depth')}"
         elif len(self._signatures) > limits.instances:
             message = f"the program needs more than {limits.instances} functions, '{name}' the next of them"
