@@ -43,7 +43,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def forget() -> None:
         monkeypatch.setattr(standard, "_PARSED", {})
-        monkeypatch.setattr(MathLibrary, "made", {})
+        monkeypatch.setattr(MathLibrary, "compiled", {})
 
     forget()
     return forget
