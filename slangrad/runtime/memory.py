@@ -139,7 +139,7 @@ class CachingAllocator:
             self._sort_returned()
             dropped, self._free = self._free, {}
             self.cached = 0
-        for address, _ in (each for kept in dropped.values() for each in kept):
+        for address, _ in (block for blocks in dropped.values() for block in blocks):
             self._source.release(address)
         dropped.clear()
 

@@ -116,7 +116,7 @@ class KernelTypeError(KernelReport, TypeError):
     def __init__(self, kernel: str, site: Site, number: int) -> None:
         _, wanted, *names = site.text.split("\n")
         message = f"a '{names[number]}' was passed where only a '{wanted}' can be"
-        note = "; what belongs to the type of one object was passed to an object of another"
+        note = "; a value that belongs to the type of one object was passed to an object of another"
         super().__init__(kernel, site, message, note)
 
 
