@@ -81,7 +81,7 @@ def _described_gpu(driver: Driver, index: int) -> str:
     oldest = ".".join(map(str, OLDEST_CAPABILITY))
     fits = capability >= OLDEST_CAPABILITY
     target = f"target cuda:{newest_architecture(capability)}" if fits else f"{oldest} is needed"
-    memory = driver.call("cuDeviceTotalMem", gpu) / (1 << 30)
+    memory = driver.memory(gpu) / (1 << 30)
     return f"{driver.name(gpu)}, compute capability {shown} ({target}), {memory:.1f} GiB"
 
 

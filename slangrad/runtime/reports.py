@@ -207,10 +207,12 @@ def describe(code: str, message: str, site: Site, note: str) -> str:
     return "\n".join([*lines, f"  note: {note}"])
 
 
-def exception_of(failure: LaunchFailure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
-    """The exception for a failure."""
+def exception_of(
+    failure: LaunchFailure, kernel: str, sites: Sequence[Site], tape_limit: int, room: str = ""
+) -> Exception:
+    """The exception for a failure. `room`: how much memory there was, where it is not that of each thread."""
     if failure.error == OUT_OF_MEMORY:
-        note = f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
+        note = room or f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
         message = f"kernel '{kernel}' ran out of memory for the values that its reverse sweep or its recursion keeps"
         return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
     site = _site(sites, failure.site)
