@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
-from operator import is_, itemgetter
+from operator import itemgetter
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
@@ -59,6 +59,7 @@ COLLECTIVE = (
     10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
 )
 MOST_LENT = 1000  # tensors of memory from outside that a plan keeps; they do not keep the memory alive
+MOST_BOUND = 4  # calls of one step that are kept, each bound to other memory
 
 
 class Settings(TypedDict, total=False):
@@ -280,23 +281,18 @@ class Plan:
     def _kernel(self, step: KernelStep) -> Run:
         function = self._function(step)
         outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
-        bound: list[Any] = []  # the call, once it is bound: no public class
-        memory: Memory = {}  # that it is bound to
-
-        def call(given: Memory) -> None:
-            moved = {
-                n: part for n, part in outer.items() if given[part.holder] is not memory.get(part.holder)
-            }
-            if not bound:
-                bound.append(function.bind_call(**self._bound(step, given)))
-            elif moved:
-                bound[0].rebind(**{name: self._seen(part, given) for name, part in moved.items()})
-            memory.update((part.holder, given[part.holder]) for part in moved.values())
-            bound[0]()
-
         if not outer:
-            bound.append(function.bind_call(**self._bound(step, {})))
-        return call
+            fixed = function.bind_call(**self._bound(step, {}))
+            return lambda given: fixed()
+        holders = list(dict.fromkeys(part.holder for part in outer.values()))
+
+        def bind(given: Memory, oldest: Any) -> Any:  # a bound call is no public class
+            if oldest is None:
+                return function.bind_call(**self._bound(step, given))
+            oldest.rebind(**{name: self._seen(part, given) for name, part in outer.items()})
+            return oldest
+
+        return _bound_to(holders, bind)
 
     def _bound(self, step: KernelStep, given: Memory) -> dict[str, object]:
         return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
@@ -304,17 +300,12 @@ class Plan:
     def _product(self, step: ProductStep) -> Run:
         threads = self.device.options.threads or os.cpu_count() or 1
         multiply, parts = product(step.letters, step.library, threads), step.parts
-        memory: list[spy.Tensor] = []
-        bound: list[Callable[[], None]] = []
+        holders = [part.holder for part in parts if part.holder not in self._holders]
 
-        def run(given: Memory) -> None:
-            now = [self._holder(part.holder, given) for part in parts]
-            if not memory or not all(map(is_, now, memory)):
-                memory[:] = now
-                bound[:] = [multiply(*(_array(self._seen(part, given), part.layout) for part in parts))]
-            bound[0]()
+        def bind(given: Memory, oldest: object) -> Callable[[], None]:
+            return multiply(*(_array(self._seen(part, given), part.layout) for part in parts))
 
-        return run
+        return _bound_to(holders, bind)
 
     def _repeat(self, step: RepeatStep) -> Run:
         loop, body = step.loop, self.bodies[step.loop]
@@ -376,9 +367,18 @@ class Plan:
             memory[holder] = tensor
         return memory | {node: memory[to] for node, to in self._taken.items()}
 
+    @cached_property
+    def _models(self) -> Memory:
+        """For each new output a tensor of its shape and type, whose elements are one."""
+        made = {node: self._element(node) for node in self.outputs if node not in self._taken}
+        return {
+            node: one.broadcast_to(node.shape) if node.size and node.shape else one
+            for node, one in made.items()
+        }
+
     def _results(self) -> Memory:
-        """New memory of outputs."""
-        return {node: self._new(node) for node in self.outputs if node not in self._taken}
+        """New memory of outputs, in their shapes; (1,) for numbers and for arrays without elements."""
+        return {node: spy.Tensor.empty_like(model) for node, model in self._models.items()}
 
     def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
         """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
@@ -424,11 +424,29 @@ class Plan:
     def _new(self, node: Node) -> spy.Tensor:
         return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
 
+    def _element(self, node: Node) -> spy.Tensor:
+        return spy.Tensor.empty(self.device, (1,), type_of(node.dtype))
+
     def _shaped(self, tensor: spy.Tensor, node: Node) -> spy.Tensor:
         """Its tensor in its own shape; that of a number stays (1,)."""
         if not node.size:
             return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
-        return tensor.view(node.shape) if node.shape else tensor
+        return tensor.view(node.shape) if node.shape and node in self._taken else tensor
+
+
+def _bound_to(holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> Run:
+    """A step whose calls are bound to memory from outside. `bind` makes one for new memory, if it can of the oldest."""
+    calls: dict[tuple[int, ...], Any] = {}
+
+    def run(given: Memory) -> None:
+        key = tuple([given[holder].address for holder in holders])
+        call = calls.get(key)
+        if call is None:
+            oldest = calls.pop(next(iter(calls))) if len(calls) == MOST_BOUND else None
+            call = calls[key] = bind(given, oldest)
+        call()
+
+    return run
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
