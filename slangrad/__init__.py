@@ -13,7 +13,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Where the public names are: nothing is loaded before it is asked for, and a warm start loads little.
+# The modules of the public names. A name loads its module on first use, so a warm start loads little.
 # fmt: off
 _HOMES = {
     "numpy":                                     "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
@@ -67,7 +67,7 @@ _HOMES = {
                                                  "ResolveException",
     "slangrad.marshal.reflection.buffer_cursor": "BufferCursor BufferElementCursor",
     "slangrad.marshal.reflection.slang_type":    "SlangType",
-    "slangrad.marshal.reflection.type_kinds":    "ModifierID TextureType TextureUsage",
+    "slangrad.marshal.reflection.type_kinds":    "ModifierID",
     "slangrad.marshal.registry":                 "register_type",
     "slangrad.marshal.simple.generators":        "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
                                                  "rand_float thread_id wang_hash wang_hash_numpy",
@@ -79,17 +79,18 @@ _HOMES = {
                                                  "get_format_info",
     "slangrad.tensors.shape":                    "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
+    "slangrad.tensors.textures":                 "ALL_LAYERS ALL_MIPS Texture TextureDesc TextureType TextureUsage",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ALIASES = {"NDBuffer": "Tensor", "float16_t": "float16"}
-_PATHS = ("bindings", "reflection", "types")  # modules of SlangPy's that are there without being imported
+_PATHS = ("bindings", "reflection", "types")  # modules of SlangPy that programs use without an import
 
 
 class _Paths:
-    """Finds modules that have no file (compat/paths.py): it is asked last, and for this package's only."""
+    """Finds modules that have no file (compat/paths.py). Python asks it last; it serves this package only."""
 
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> object:

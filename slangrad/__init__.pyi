@@ -143,8 +143,6 @@ from slangrad.marshal.reflection.buffer_cursor import BufferCursor as BufferCurs
 from slangrad.marshal.reflection.buffer_cursor import BufferElementCursor as BufferElementCursor
 from slangrad.marshal.reflection.slang_type import SlangType as SlangType
 from slangrad.marshal.reflection.type_kinds import ModifierID as ModifierID
-from slangrad.marshal.reflection.type_kinds import TextureType as TextureType
-from slangrad.marshal.reflection.type_kinds import TextureUsage as TextureUsage
 from slangrad.marshal.registry import register_type as register_type
 from slangrad.marshal.simple.generators import CallIdArg as CallIdArg
 from slangrad.marshal.simple.generators import RandFloatArg as RandFloatArg
@@ -176,6 +174,12 @@ from slangrad.tensors.formats import FormatType as FormatType
 from slangrad.tensors.formats import get_format_info as get_format_info
 from slangrad.tensors.shape import Shape as Shape
 from slangrad.tensors.tensor import Tensor as Tensor
+from slangrad.tensors.textures import ALL_LAYERS as ALL_LAYERS
+from slangrad.tensors.textures import ALL_MIPS as ALL_MIPS
+from slangrad.tensors.textures import Texture as Texture
+from slangrad.tensors.textures import TextureDesc as TextureDesc
+from slangrad.tensors.textures import TextureType as TextureType
+from slangrad.tensors.textures import TextureUsage as TextureUsage
 from slangrad.transforms.finite_differences import check_gradients as check_gradients
 from slangrad.transforms.gradients import grad as grad
 from slangrad.transforms.gradients import hvp as hvp

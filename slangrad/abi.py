@@ -1,11 +1,11 @@
-"""How values lie in memory: one room, which kernels and the host share.
+"""How values lie in memory, for kernels and the host alike.
 
     float3 -> f32x3                               a scalar, by the table
     struct S { column_major float3x2 m; }    ->   form "S in memory" { m: f32x2x3t }     computed with: struct S
 
-In: the type of values, and rules (`ir/data/forms.py`).   Out: its form in memory, the type itself where it lies there
-as it is. Kernels (`lower/model/type_map.py`) and the host (`marshal/protocol/type_map.py`) say which type the values
-of a checked type have.
+In: the type of values, and rules (`ir/data/forms.py`).   Out: its form in memory, which is the type itself if both
+are the same. Kernels (`lower/model/type_map.py`) and the host (`marshal/protocol/type_map.py`) map checked types to
+types of values.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ class MemoryForms(ABC):
 
     @abstractmethod
     def name(self, t: types.Struct, rules: Rules) -> str:
-        """What the form of a struct is called."""
+        """The name of a struct's form."""
 
     def declare(self, t: types.Type, rules: dict[int, str]) -> None:
-        """What fields of a struct say about themselves."""
+        """The attributes of memory of a struct's fields."""
         self._of_fields[t] = rules
 
     def declared(self, t: types.Type) -> dict[int, str] | None:
         return self._of_fields.get(t)
 
     def of(self, t: types.Type, rules: Rules) -> types.Type:
-        """The form; the type itself where it lies in memory as it is."""
+        """The form, which is the type itself if both are the same."""
         if (t, rules) not in self._known:
             self._known[t, rules] = self.make(t, rules)
         return self._known[t, rules]
 
     def behind(self, t: types.Type, rules: Rules) -> types.Type:
-        """What a pointer leads to, which may have a next one."""
+        """The pointee, which may have a next element."""
         return element_form(self.of(t, rules), rules)
 
     def make(self, t: types.Type, rules: Rules) -> types.Type:
@@ -96,6 +96,6 @@ class MemoryForms(ABC):
 
 
 def _inside(around: Rules, text: str) -> Rules:
-    """What is said of matrices around a struct says nothing about those in it."""
+    """A matrix layout outside of a struct does not hold for its fields."""
     inner = rules_from(text)
     return inner if inner.layout != NATURAL else Rules(around.layout, inner.columns)

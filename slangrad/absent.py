@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from slangrad.base.suggestions import near
 
-_TEXTURES = "there are no textures; use a Tensor: its last dimensions are rows and columns"
+_TEXTURES = "textures have no views and no loader; pass the texture, or a Tensor of its texels"
 _IMAGES = (
     "there are no images as objects; Tensor.load_from_image(device, path) reads a file, save(path) writes one"
 )
-_SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Tensor"
+_SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Texture or a Tensor"
 _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"
 _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
 _GRAPHICS = "there are no graphics stages; only compute kernels and functions run here"
@@ -24,9 +24,9 @@ _TIMES = "a call has finished when it returns: time.perf_counter() times it, enc
 
 # fmt: off
 _ROWS = {
-    _TEXTURES: "Texture TextureDesc TextureLoader TextureType TextureUsage TextureView TextureViewDesc "
-               "create_texture_from_resource create_texture_view",
-    _IMAGES:   "Bitmap tev",
+    _TEXTURES: "TextureLoader TextureView TextureViewDesc create_texture_from_resource create_texture_view "
+               "create_view",
+    _IMAGES:   "Bitmap tev to_bitmap",
     _SAMPLERS: "Sampler SamplerDesc TextureAddressingMode TextureFilteringMode create_sampler",
     _WINDOWS:  "App AppDesc AppWindow CursorMode FileDialogFilter KeyCode MouseButton Surface SurfaceConfig "
                "Window choose_folder_dialog create_surface open_file_dialog save_file_dialog ui",
@@ -43,7 +43,7 @@ _INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.
 
 
 def missing(owner: str, name: str, known: Iterable[str] = ()) -> AttributeError:
-    """The error for a name that `owner` does not have, with the name of `known` that is like it."""
+    """The error for a name that `owner` does not have, with the most similar name of `known`."""
     instead = _INSTEAD.get(name)
     if instead is None:
         meant = None if name.startswith("_") else near(name, known)

@@ -1,9 +1,9 @@
-"""Targets as the host knows them, without the compiler: what launches their kernels, and how their code is kept.
+"""Targets of the host, without the compiler: the devices of their kernels, and the form of their code on disk.
 
     backend = backend_of("cpu")  backend_of("cuda:sm_90") names an architecture
     backend.device(options)      memory and launches
     backend.identity()           this processor and this LLVM, as a part of the keys of kernels on disk
-    backend.load(data)           a kernel from the bytes of its image, and what was kept with it
+    backend.load(data)           a kernel from the bytes of its image, and the data stored with it
 
 Their stages are in `slangrad/targets`, which loads the compiler's back ends.
 """
@@ -35,7 +35,8 @@ NATIVE = Late("slangrad.llvm.machine.native")
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """`identity`: what machine code depends on besides its source and the settings; without one no code is kept."""
+    """`identity`: the machine and library that code depends on, besides its source and the settings; without one no
+    code is kept."""
 
     traits: Traits
     device: Callable[[Options], Device]
@@ -61,7 +62,7 @@ def _llvm_stamps() -> tuple[tuple[str, int, int], ...]:
 
 
 def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
-    """Of the file with the version, and of the library, whatever it is called here."""
+    """The paths of the file with the version, and of the library, whose name differs between systems."""
     for folder in (package, package / "binding"):
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
@@ -86,7 +87,7 @@ def load_cuda_image(data: bytes) -> tuple[Kernel, Json]:
 
 
 def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
-    """Machine code in memory; LLVM, which may have to be loaded for that, only where our own loader does not serve."""
+    """Machine code in memory, by slangrad's own loader; LLVM is loaded only where that one does not serve."""
     try:
         return load_object(code, names)
     except Unloadable:

@@ -1,14 +1,14 @@
-"""Compiled kernels on disk: what they are found by, and what is kept of them.
+"""Compiled kernels on disk: their keys, and their entries.
 
     key = kernel_key(options, "cpu", text, module_keys)     all that the machine code depends on, as a digest
     found = find_kernel(options, "cpu", key)                a StoredKernel, ready to be launched, or None
     entry = kernel_entry(image, arguments, used)            `image` comes from the pipeline: CompiledKernel.image
     keep_kernel(options, key, entry)                        workers send such bytes, too: stored_kernel("cpu", entry)
 
-Calls and kernels of users share this: for a call the key is of the kernel's text, for an entry point of its name
-and place; both with the keys of all modules that are seen (`Module.key` of the checker: texts and imports).
-`extra` is whatever the caller wants back, as JSON has it. Settings under which nothing is kept (`verify`, `dump`,
-a target without code) give the key "": nothing is found by it and nothing is kept.
+Calls and kernels of users share this. The key of a call covers the kernel's text, that of an entry point its name
+and place. Both cover the keys of all visible modules (`Module.key` of the checker: texts and imports). `extra` is
+JSON that the caller stores with a kernel. Settings that disable the store (`verify`, `dump`, a target without code)
+give the key "", which never has an entry.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class StoredKernel:
-    """A kernel, the struct that its argument block holds, the arguments that it reads, and what was kept with it."""
+    """A kernel, the struct in its argument block, the arguments that it reads, and the JSON stored with it."""
 
     kernel: Kernel
     arguments: Struct
@@ -85,12 +85,12 @@ def keep_kernel(options: Options, key: str, entry: bytes) -> None:
         store_of(options).put(key, entry)
 
 
-# --- What machine code depends on besides its source --------------------------------------------------
+# --- Dependencies of machine code besides its source --------------------------------------------------
 
 
 @cache
 def environment_key(target: str) -> str:
-    """This version of the compiler, and what else code of a target depends on; "" if none is kept."""
+    """This version of the compiler, and the identity of the target; "" if its code is not kept."""
     identity = backend_of(target).identity
     return (
         ""
@@ -102,6 +102,6 @@ def environment_key(target: str) -> str:
 def settings_text(options: Options) -> str:
     """The settings that machine code depends on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
-    none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
+    none: frozenset[str] = frozenset()  # sets have no order; the folder of kernels is left out
     bare = replace(options, disable_warnings=none, warnings_as_errors=none, synchronous=False)
     return repr((replace(bare, threads=0, processes=0, verify=False, dump=(), progress=True), chosen))

@@ -1,4 +1,4 @@
-"""What is told about the compilation of a kernel: what its reverse sweeps keep, and what each stage took.
+"""Reports of a compilation: the values that reverse sweeps keep, and the time of each stage.
 
 @relax.vjp: 256 bytes a thread
   stored      %x: f32, 256 bytes a thread, line 4: the loop carries it from one iteration to the next
@@ -18,7 +18,7 @@ from slangrad.ir.ops.core import Function, walk
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """The time of a stage, and how large the program is after it: None where that is no IR."""
+    """The time of a stage, and the size of the program after it: None if that is no IR."""
 
     milliseconds: float
     operations: int | None = None
@@ -51,8 +51,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What all reverse sweeps of a kernel keep, function by function; segments of loops are functions. `costs`: of each
-    stage."""
+    """The values that all reverse sweeps of a kernel keep, function by function; segments of loops are functions.
+    `costs`: the time and size of each stage."""
 
     reports: tuple[Report, ...]
     costs: Mapping[str, StageCost]

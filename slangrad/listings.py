@@ -1,4 +1,4 @@
-"""A kernel after each common stage as lines of text, which know the lines of the program that they were made from.
+"""A kernel after each common stage as lines of text, with the spans of the program that they come from.
 
 show_program(unit)     ->   [Line("  %y = mul %x, %x", span of `x * x`), ...]
 """
@@ -26,7 +26,7 @@ def show_program(stage_value: Unit | FlatKernel) -> list[Line]:
 
 
 def show_derivatives(unit: Unit) -> list[Line]:
-    """The program, and before it what is stored for each reverse sweep and what is computed again."""
+    """The program, and before it the values that each reverse sweep stores and computes again."""
     lines = []
     for report in unit.reports.values():
         lines += str(report).splitlines()

@@ -25,9 +25,9 @@ Flatten = Callable[[Function], Function]
 
 
 class MathLibrary(Mapping[tuple[str, Scalar], Function]):
-    """(name of a primitive, f32 or f64) to a flat function of scalars, made from std when it is first asked for."""
+    """(name of a primitive, f32 or f64) to a flat function of scalars, compiled from std on first use."""
 
-    # The same for all programs: they depend on the settings and on the target's traits, and on nothing else.
+    # The same for all programs: they depend on the settings and on the target's traits alone.
     made: ClassVar[dict[tuple[Options, str], dict[tuple[str, Scalar], Function]]] = {}
 
     def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:

@@ -84,7 +84,7 @@ def inline(function: Function, context: PassContext) -> Function:
 
 
 def guards(function: Function, context: PassContext) -> Function:
-    """Around accesses that the library does not vouch for: in check mode any pointer is asked about, else null."""
+    """Checks around accesses that the library does not guarantee: of any pointer in check mode, else of null."""
     if context.options.check:
         return check_pointers(context.program, function, context.by_hand)
     return check_null(context.program, function)
@@ -113,7 +113,7 @@ def math_library(context: PassContext) -> MathLibrary:
 
 
 def without_maths(unit: Unit) -> Unit:
-    """Maths functions that are used often join the program, all others go into their callers."""
+    """Maths functions with many uses join the program, all others are inlined."""
     library = math_library(PassContext(unit.options, unit.program, unit.request.checked))
     kept = {f.name: f for f in kept_maths(unit.program.functions.values(), library)}
     return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
@@ -221,9 +221,9 @@ def target_of(name: str) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What a device launches, and the struct that its argument block holds. `image`: the machine code, if it can be
-    kept. `used`: the arguments that are read, `read`: at which bytes of each, None where that is not known.
-    `parameters`: the argument of each variable that was met. `functions`: those in IR after each stage that gives IR.
+    """The kernel of a device, and the struct in its argument block. `image`: the machine code, if it can be kept.
+    `used`: the arguments that are read; `read`: at which bytes of each, None if unknown. `parameters`: the argument
+    of each variable outside of functions. `functions`: the functions after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -244,12 +244,12 @@ class CompiledKernel:
 
     @property
     def costs(self) -> dict[str, StageCost]:
-        """What each stage took, and how large the program is after it, which is counted now."""
+        """The time of each stage, and the size of the program after it, which is counted now."""
         return {name: cost_of(time, self.functions.get(name)) for name, time in self.milliseconds.items()}
 
     @property
     def explanation(self) -> Explanation:
-        """What the reverse sweeps keep, and why; what each stage took."""
+        """The values that reverse sweeps keep, with reasons; the time of each stage."""
         return Explanation(tuple(self.reports.values()), self.costs)
 
     def text(self, stage: str) -> str:
@@ -257,7 +257,7 @@ class CompiledKernel:
         return text_of(self.lines(stage))
 
     def lines(self, stage: str) -> list[Line]:
-        """The same in lines that know what they were made from."""
+        """The same in lines with the spans that they come from."""
         return self.listings[stage]()
 
 
@@ -291,7 +291,7 @@ def compile_entry_point(
 
 def _compile(request: CompileRequest) -> CompiledKernel:
     target, options = target_of(request.traits.name), request.options
-    # Deep, as a chain of two thousand `else if`s is so in the IR, too.
+    # A chain of two thousand `else if`s is as deep in the IR.
     with shown(_title(request), options.progress and not options.dump) as progress, compiling():
         run = _StageRun(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
@@ -314,7 +314,7 @@ def _compile(request: CompileRequest) -> CompiledKernel:
 
 
 def flat_kernel(unit: Unit) -> FlatKernel:
-    """The seam: what every target begins with."""
+    """The kernel with which every target begins."""
     assert unit.program.arguments is not None
     group = unit.function.attributes["group_size"] if runs_in_groups(unit.function) else None
     (*functions, kernel), sites = number_sites(unit.in_ir)
@@ -322,12 +322,12 @@ def flat_kernel(unit: Unit) -> FlatKernel:
 
 
 def _title(request: CompileRequest) -> str:
-    """A page is named for the call that it makes."""
+    """A page is named after its call."""
     return request.source.name if request.source.is_page else f"kernel {request.entry}"
 
 
 class _StageRun:
-    """Stages as they are run: what can be shown of each, and what it took. `count`: of all stages."""
+    """A run of the stages: the value of each that can be shown, and its time. `count`: the number of all stages."""
 
     def __init__(self, request: CompileRequest, progress: Progress, count: int) -> None:
         self.progress = progress

@@ -1,4 +1,4 @@
-"""Where programs are and what they use: SlangPy's `platform`, for the process that runs.
+"""Paths and memory of this process: SlangPy's `platform`.
 
     platform.executable_path()      platform.memory_stats().peak_rss
 
@@ -52,7 +52,7 @@ def home_directory() -> Path:
 
 
 def app_data_directory() -> Path:
-    """The folder for a user's data of this package; nothing makes it."""
+    """The folder for a user's data of this package, which is not created."""
     return home_directory() / ".slangrad"
 
 
@@ -67,12 +67,12 @@ def project_directory() -> Path:
 
 
 def display_scale_factor() -> float:
-    """How much larger things are drawn: 1, since nothing is."""
+    """The scale of a display: always 1, since there are no windows."""
     return 1.0
 
 
 def memory_stats() -> MemoryStats:
-    """Memory of the process. OSError on Windows, where the standard library does not tell."""
+    """Memory of the process. OSError on Windows, where the standard library has no such figure."""
     if sys.platform == "win32":
         raise OSError("memory_stats: Python does not tell the memory of a process on Windows")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,7 +3,7 @@
     in_bounds %i, %n      ->     in_bounds{site=0} %i, %n      table[0]: line, excerpt
     print{format} %x      ->     print{site=1, format} %x      table[1]: line, excerpt, format
 
-A target writes the number into what a launch reports; the run time shows the entry of the table.
+A target writes the number into the report of a launch; the run time shows the entry of the table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sites:
 
     def number(self, op: Op) -> int:
         span, text = op.span, op.attributes.get("text", "")
-        if span is not None:  # a value of a wrong type was passed where the call is
+        if span is not None:  # the place of the call that passed a value of a wrong type
             place = span.caller if text.startswith(TYPE_OF_VALUE) else None
             span = (place or span).outside_library
         key = (op.attributes.get("format", text), span and (span.source.name, span.start))

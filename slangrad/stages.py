@@ -1,4 +1,4 @@
-"""Rows of the pass table, and what the first stages do: from a text to IR.
+"""Rows of the pass table, and the first stages: from a text to IR.
 
     Pass("opt", hoist)                          one pass over a function
     Pass("opt", check_null, when=...)           only for some kernels
@@ -35,7 +35,7 @@ from slangrad.unit import CompileRequest, Unit
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may ask besides its function."""
+    """The context of a pass: its input besides the function."""
 
     options: Options
     program: Program = field(default_factory=Program)
@@ -48,9 +48,9 @@ Run = Callable[..., Function]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A row: the folder that does the work, and the function. `asks`: it takes the context, too. `when`: a condition of
-    function and context. `after_change`: only if the last pass without this mark gave another function than it took.
-    `needs`: names of passes that come before it, which is checked when the table is made."""
+    """A row: the folder that does the work, and the function. `asks`: it takes the context, too. `when`: a
+    condition of function and context. `after_change`: only if the last pass without this mark gave another function
+    than it took. `needs`: names of passes that come before it, which is checked when the table is made."""
 
     folder: str
     run: Run
@@ -84,7 +84,7 @@ class Passes:
         return Passes(self.rows + others.rows)
 
     def over(self, function: Function, context: PassContext) -> Function:
-        changed, idle = True, set[object]()  # `idle`: what found nothing to do in this very function
+        changed, idle = True, set[object]()  # `idle`: passes that left this very function unchanged
         for row in self.rows:
             if (row.run, row.when) in idle or (row.after_change and not changed):
                 continue
@@ -105,13 +105,13 @@ class Passes:
         return unit.changed(over)
 
 
-StageValue = Any  # of the class that the stage before gives: the order of stages is a table
+StageValue = Any  # of the class that the stage before returns: the order of stages is a table
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """`legal` is what the IR may consist of afterwards, None where there is no IR to check; `lines` shows the value,
-    None where there is nothing to show."""
+    """`legal`: the ops and types that the IR may have afterwards, None where there is no IR to check. `lines` shows
+    the value; None if it cannot be shown."""
 
     name: str
     run: Callable[[StageValue], StageValue]
@@ -147,7 +147,7 @@ def lower(request: CompileRequest) -> Unit:
 
 
 def differentiate(unit: Unit) -> Unit:
-    """Requests for derivatives become functions, and it is decided which functions stay."""
+    """Requests for derivatives become functions, and each function stays or is inlined."""
     options = unit.options
     program = keep_calls(unit.program, unit.name, options, differentiates=True)
     inline = partial(inline_settled, limits=options.limits)
@@ -160,7 +160,7 @@ def differentiate(unit: Unit) -> Unit:
 def inline_settled(
     program: Program, function: Function, keep: Keep, limits: Limits | None = None
 ) -> Function:
-    """Inlining for autodiff: derivatives pass through pointers where it is known what these lead to."""
+    """Inlining for autodiff: derivatives pass through pointers whose pointee is known."""
     inlined = inline_into(program, function, keep, limits)
     settled = settle_variables(inlined)
     return settled if settled is inlined else remove_dead(settled)

@@ -1,4 +1,4 @@
-"""Operations of PyTorch's autograd that slangrad computes: jobs, which know how their derivatives are jobs.
+"""Operations of PyTorch's autograd that slangrad computes: jobs, whose derivatives are jobs as well.
 
     apply(job, tensors)      the outputs; autograd, dual levels and the transforms of torch.func follow them
 
@@ -46,7 +46,7 @@ class TorchJob(ABC):
         """The gradients of these inputs, from the inputs that are kept and the cotangents."""
 
     def cotangents(self, gradients: Tensors) -> Tensors:
-        """Of the cotangents of all outputs those that mean something."""
+        """The cotangents of the outputs that carry derivatives."""
         return gradients
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
@@ -91,7 +91,7 @@ class TorchOperation(torch.autograd.Function):  # type: ignore[misc]
 
 
 class Transformable(torch.autograd.Function):  # type: ignore[misc]
-    """The same in the form that the transforms of torch.func ask for; it takes longer."""
+    """The same in the slower form that the transforms of torch.func need."""
 
     @staticmethod
     def forward(job: TorchJob, *tensors: object) -> Outputs:

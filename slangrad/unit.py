@@ -1,6 +1,6 @@
-"""What stages take and give: values that are not changed.
+"""The immutable values that stages take and return.
 
-Request      a function of a text or of a checked module, and how it is to be compiled
+Request      a function of a text or of a checked module, and its settings
 Unit         its IR: the kernel and the functions that it needs
 FlatKernel   the end of the common stages: functions of scalars, pointers and memory
 """
@@ -27,7 +27,7 @@ from slangrad.syntax import ast
 
 @runtime_checkable
 class InIR(Protocol):
-    """A value of a stage that is IR: the functions that it is made of, and the program whose functions they call."""
+    """A value of a stage that is IR: its functions, and the program whose functions they call."""
 
     @property
     def program(self) -> Program: ...
@@ -59,7 +59,8 @@ class CompileRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """`parameters`: the argument of each variable that was met. `reports`: what reverse sweeps keep."""
+    """`parameters`: the argument of each variable outside of functions. `reports`: the values that reverse sweeps
+    keep."""
 
     request: CompileRequest
     program: Program

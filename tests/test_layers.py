@@ -47,6 +47,10 @@ LATE_MODULES = {
     ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
     ("api", "slangrad.api.reflection.slang_layout"),  # reflection
     ("api", "slangrad.tensors.formats"),
+    ("api", "slangrad.tensors.textures"),  # textures
+    ("api", "slangrad.marshal.containers.textures"),
+    ("marshal", "slangrad.marshal.containers.textures"),
+    ("marshal", "slangrad.tensors.textures"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("cli", "rich.console"),  # what only some commands need
     ("cli", "slangrad.check.diagnose"),

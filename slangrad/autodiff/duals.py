@@ -1,12 +1,13 @@
-"""Functions of pointers that carry derivatives: each pointer with another one, to the derivatives of what it points to.
+"""Functions of pointers that carry derivatives: each pointer with another one, to the derivatives of what it points
+to.
 
     func @f(%p, %x) { %q = call @next %p   %v = call @load %q ... }
 
     func @f.dual(%p, %dp, %x) { %q, %dq = call @next.dual %p, %dp   %v = call @load.dual %q, %dq ... }
 
-The other half of a pointer moves with it: through structs, arrays, branches and loops; one that is made of the parts
-of another and of whole numbers has as its half what the same parts of the other half make. Values that pointers lead
-to are the matter of the user's own derivatives, which take pairs of pointers.
+The other half of a pointer moves with it through structs, arrays, branches and loops. If a pointer is made of parts
+of another one and of integers, its half is made of the same parts of the other half. Values behind pointers are
+handled by the user's own derivatives, which take pairs of pointers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ DualOf = Callable[[str], tuple[Function, Function] | None]
 
 
 class Duals:
-    """Which types are pointers with derivatives, and what the types of their other halves are."""
+    """Which types are pointers with derivatives, and the types of their other halves."""
 
     def __init__(self, types: Mapping[Struct, Type]) -> None:
         self._types = types
@@ -158,7 +159,7 @@ def dual_by_derivative(f: Function, user: Function, duals: Duals, space: VectorS
 
 
 def _expected(f: Function, user: Function, duals: Duals) -> list[Type]:
-    """For each input of `f` what its derivative takes first."""
+    """For each input of `f` the first parameters of its derivative."""
     left = iter(user.inputs)
     types = []
     for flag in duals.inputs(f):
@@ -176,7 +177,7 @@ def _split(p: Parameter) -> list[Parameter]:
 
 
 class _Dual(Rebuild):
-    """`halves`: the other halves of pointers; `parts`: of what pointers are made of."""
+    """`halves`: the other halves of pointers; `parts`: the other halves of parts of pointers."""
 
     def __init__(self, duals: Duals, dual_of: DualOf) -> None:
         rules: dict[str, Rule] = {"if": self._if, "for": self._loop, "while": self._loop, "call": self._call}
@@ -236,7 +237,7 @@ class _Dual(Rebuild):
         return b.primitive("set", (whole, value), kind, {**op.attributes, "index": index})
 
     def _part(self, b: Builder, op: Op) -> Value | None:
-        """What the same computation gives for the other half."""
+        """The result of the same computation for the other half."""
         if not any(self._is_known(v) for v in op.operands) or contains(op.results[0].type, is_float):
             return None
         if op.name == "get" and op.operands[0] in self.halves:
@@ -321,7 +322,7 @@ def _names(t: Type) -> list[str]:
 
 
 def _field_of(op: Op, half: Struct) -> int | None:
-    """Which field of the other half has the name of that which an op reads or sets."""
+    """The number of the other half's field with the same name as the field that an op reads or sets."""
     index, names = op.attributes["index"], _names(half)
     name = _names(op.operands[0].type)[index]
     return names.index(name) if name in names else None

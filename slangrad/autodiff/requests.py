@@ -3,9 +3,8 @@
     %dx = vjp @f %x, %ct        %dx = call @f.vjp %x, %ct        and the program has @f.vjp
 
 Callees are processed before the functions that use them, so a derivative of code that itself asks for
-derivatives is only another round. Custom derivatives are wrapped (signatures.py); primal substitutes are
-taken instead of what they stand for. Calls are inlined before differentiation, by a function that the
-pipeline hands in.
+derivatives is only another round. Custom derivatives are wrapped (signatures.py); primal substitutes replace their
+functions. Calls are inlined before differentiation, by a function that the pipeline hands in.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class _Requests:
         self._effects = Effects(self._new)
         self._halves_of: dict[str, Halves | None] = {}
         self._costs: dict[str, int] = {}
-        self._writes = False  # what is differentiated backwards writes memory
+        self._writes = False  # the code that is differentiated backwards writes memory
         self._duals = Duals(program.duals)
         self._halved_names: set[str] = set()
 
@@ -182,7 +181,7 @@ class _Requests:
         return function
 
     def _prepared(self, f: Function) -> tuple[Function, _Preferences]:
-        """The function with calls only to such as stay, and what is preferred for its values."""
+        """The function with calls only to functions that stay, and the preferences for its values."""
         if f.region in self._wishes:
             ready, old = without_reports(f)
             return ready, self._wishes[f.region].moved(old)
@@ -261,7 +260,7 @@ class _Requests:
     # --- in two halves
 
     def _halves(self, f: Function) -> Halves | None:
-        """The halves of the vjp of a function that stays. None where it is rather run again."""
+        """The halves of the vjp of a function that stays. None if running it again is better."""
         if f.attributes.get("segment"):
             return None
         if f.name not in self._halves_of:
@@ -294,7 +293,7 @@ class _Requests:
         return not may_be_handed(t) or (self._residuals != STORE and layout_of(t).size > MOST_BYTES)
 
     def _cost(self, name: str) -> int:
-        """What it takes to run a function."""
+        """The cost of running a function."""
         if name not in self._costs:
             self._costs[name] = cost_of(self._new[name].region, self._cost)
         return self._costs[name]
@@ -319,8 +318,8 @@ class _Requests:
         return ready
 
     def _substitute(self, f: Function, mode: str) -> str:
-        """The name of what is differentiated in the place of the function. What a forward pass of the user's own calls
-        is compiled into it as it is: no derivative goes through it."""
+        """The name of the function that is differentiated in place of this one. Calls in a forward pass of the
+        user's own are inlined into it: no derivative goes through them."""
         name = _substitute(f, mode)
         assert name is not None, f.name
         substitute = self._new[name]
@@ -419,13 +418,14 @@ class _Requests:
         return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop, opened)
 
     def _brings(self, derivative: str, inputs: Flags, results: Flags) -> bool:
-        """Whether a jvp has tangents that are not zero where none goes in: the user's own derivative says so."""
+        """Whether a jvp has nonzero tangents for zero tangents, by the user's own derivative."""
         are_zero = (*(False for _ in inputs), *(True for flag in inputs if flag))
         results_zero = zero_results(self._new, derivative, are_zero)
         return any(zeros is not True for zeros in results_zero[len(results) :])
 
     def _op_gives(self, op: Op) -> bool:
-        """Whether the reverse sweep of a call writes, perhaps to where a segment reads: gradients are added so."""
+        """Whether the reverse sweep of a call writes memory, perhaps memory that a segment reads: gradients are
+        added so."""
         if op.name != "call":
             return False
         derivative = self._vjp_callee(op.attributes["callee"]).derivative
@@ -455,7 +455,7 @@ def _custom(f: Function, mode: str) -> str | None:
 
 
 def _substitute(f: Function, mode: str) -> str | None:
-    """What is differentiated in the place of the function."""
+    """The function that is differentiated in place of this one."""
     if f.derivatives is None:
         return None
     applied = f.derivatives.applied if mode == "vjp" else None
@@ -488,7 +488,7 @@ def _used(f: Function) -> list[str]:
 
 
 def _refuse_nested(f: Function, callees: list[Function]) -> None:
-    """Derivatives of a derivative do not go through what its pointers lead to."""
+    """Derivatives of a derivative do not go through memory behind its pointers."""
     for g in callees:
         if "of_pointers" in g.attributes:
             refusal = f"'{f.name}' cannot be differentiated through pointers"

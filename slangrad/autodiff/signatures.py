@@ -3,8 +3,8 @@
     @f.jvp(inputs, tangents of differentiable inputs)      -> results, tangents of differentiable results
     @f.vjp(inputs, cotangents of differentiable results)   -> cotangents of differentiable inputs
 
-What a user writes as a custom derivative takes and returns differential pairs, as Slang has it;
-`wrap_jvp` and `wrap_vjp` put such a function behind the convention above.
+A user's custom derivative takes and returns differential pairs, as in Slang; `wrap_jvp` and `wrap_vjp` adapt it to
+the convention above.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def result_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
 
 
 def parameters_with(f: Function, inputs: Sequence[bool], results: Sequence[bool]) -> tuple[Parameter, ...]:
-    """What a function takes and gives, as "in" and "out" parameters, for some that are active."""
+    """The "in" and "out" parameters of a derivative, for some active inputs and results."""
     flagged = zip((*_taken(f), *_results(f)), (*inputs, *results), strict=True)
     return tuple(replace(p, differentiable=flag) for p, flag in flagged)
 
@@ -59,7 +59,7 @@ def vjp_parameters(f: Function, space: VectorSpace) -> tuple[Parameter, ...]:
 
 
 def forward_function(f: Function, region: Region, residuals: Type | None) -> Function:
-    """Gives what the function gives, and then residuals."""
+    """Returns the function's results, and then residuals."""
     handed = () if residuals is None else (Parameter("residuals", residuals, "out"),)
     parameters = (*_taken(f), *_results(f), *handed)
     return Function(f"{f.name}.forward", parameters, None, region, attributes=f.attributes, span=f.span)

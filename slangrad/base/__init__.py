@@ -1,1 +1,1 @@
-"""Text, errors and options: what every other layer stands on."""
+"""Text, errors and options: the layer below all others."""

@@ -6,11 +6,11 @@ In: nothing.   Out: a context in which Python code may recurse deeply.
         parse_or_check_or_lower(...)
 
 The limits in `options.py` bound how deep a tree can be; this makes that depth safe to recurse over, since
-frames of Python functions do not use the machine's stack. The caller's limit comes back in the end. Chains that
-no limit bounds, such as of thousands of structs that hold each other, end in a CompileError.
+frames of Python functions do not use the machine's stack. The caller's limit is restored at the end. Chains that no
+limit bounds, such as thousands of nested structs, end in a CompileError.
 
-A compiler makes ever more objects, nearly all of which live until the next pass. Looking through all of them for
-garbage, again and again, takes Python as long as the passes do, so garbage in cycles waits for the end.
+A compiler makes ever more objects, nearly all of which live until the next pass. Repeated garbage collections would
+take as long as the passes themselves, so garbage in cycles is collected at the end.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _give_back() -> None:
 
 
 def _after_fork() -> None:
-    """Of the threads inside, only this one is in the child."""
+    """After a fork the child has only the forking thread."""
     global _users
     with _lock:
         left = _users and getattr(_own, "times", 0)

@@ -175,7 +175,7 @@ CODES: dict[str, str] = {
     "E1050": "failure of the CUDA driver",
     "E1051": "GPU that is lost for this process",
     # E9  not supported: Slang has it, slangrad does not
-    "E9001": "texture or sampler",
+    "E9001": "sampler, cube or format of a texture",
     "E9002": "graphics and rays",
     "E9003": "code for another target",
     "E9004": "layout or format in memory",
@@ -222,7 +222,7 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error, and no warning."""
+        """Whether it is an error; the others are warnings."""
         return self.severity == "error"
 
     def __str__(self) -> str:
@@ -237,7 +237,7 @@ class Diagnostic:
 
 
 class CompileWarning(UserWarning):
-    """What the compiler warns of, in Python's own way of warning."""
+    """A warning of the compiler, as Python's `warnings` shows it."""
 
 
 class SlangCompileError(ValueError, RuntimeError):
@@ -253,7 +253,8 @@ class CompileError(SlangCompileError):
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """By their places in a file; files in the order of their first diagnostics, those without a place last."""
+    """Sorted by place within a file. Files follow the order of their first diagnostics; those without a place come
+    last."""
     listed = tuple(diagnostics)
     files: dict[object, int] = {}
     for diagnostic in listed:
@@ -267,8 +268,9 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 @dataclass(slots=True)
 class Reporter:
-    """Collects diagnostics. The same code at the same place is kept once, and no more than `limit` in all. The options
-    choose by code which warnings are none, and which are errors. Texts that `is_settled` have been warned of before.
+    """Collects diagnostics. The same code at the same place is kept once, and no more than `limit` in all. The
+    options choose by code which warnings are silenced, and which become errors. Texts that `is_settled` have shown
+    their warnings before.
     """
 
     diagnostics: list[Diagnostic] = field(default_factory=list)

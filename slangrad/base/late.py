@@ -1,10 +1,10 @@
-"""Modules that are loaded, and values that are computed, when something of them is first used.
+"""Modules and values that are loaded or computed on first use.
 
     FRONT = Late("slangrad.call.front")        nothing is loaded yet
     FRONT.Binder(...)                          now it is
 
-A program whose kernels are on the disk already needs neither parser, checker nor LLVM, and does not pay for
-loading them. A table in tests/test_layers.py lists the modules that may load others late.
+A program whose kernels are already on disk loads neither parser, checker nor LLVM. A table in tests/test_layers.py
+lists the modules that may load others late.
 """
 
 from __future__ import annotations

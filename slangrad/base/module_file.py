@@ -1,12 +1,12 @@
-"""Files `.slang-module`: what one module is made of, without what it imports.
+"""Files `.slang-module`: the texts of one module, without its imports.
 
     data = to_bytes(packed(origin))          bytes of a file
-    from_bytes(data)                         PackedModule; a ModuleFileError says in words what is wrong
+    from_bytes(data)                         PackedModule; a ModuleFileError says in words why it is refused
 
 A file holds texts: that of the module, those of its parts and of what it includes, the macros that they were read
-with, and which name meant which text. So every version of the compiler can read it, errors show lines, and nothing
-in it is run when it is loaded. The first line says what it is, how long, and the digest of the rest; what follows
-are records, `text 7 12` and then fields of so many bytes.
+with, and which name meant which text. So every version of the compiler can read it, errors show lines, and loading
+it runs no code. The first line holds the kind of file, its length, and the digest of the rest. Records follow:
+`text 7 12`, and then fields of so many bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ModuleFileError(ValueError):
 
 
 class Lookup(NamedTuple):
-    """A name that a text asked for, from which file, and what it meant: the key of a module, the digest of a file."""
+    """A name in a text, its file, and its meaning: the key of a module, or the digest of a file."""
 
     kind: str
     name: str
@@ -50,8 +50,8 @@ class Lookup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a module was made of: its text and its file, what its texts asked for, those that were found by their
-    digests, and the macros that were known."""
+    """The sources of a module: its text and its file, the requests of its texts, the digests of the files found,
+    and the defined macros."""
 
     source: SourceFile
     path: Path | None
@@ -61,14 +61,14 @@ class Origin:
 
     @property
     def names(self) -> set[str]:
-        """Its own among requests: those of its file and of its text."""
+        """The module's own requests: those of its file and of its text."""
         return {str(self.path or ""), self.source.name}
 
 
 @dataclass(frozen=True, slots=True)
 class PackedModule:
-    """`texts` are names and texts, that of the module first. `found` tells which text (by number) a name meant: its
-    kind, the name, the number of the text that asked."""
+    """`texts` are names and texts, that of the module first. `found` maps a request (its kind, the name, the number
+    of the requesting text) to the number of the text that it meant."""
 
     texts: tuple[tuple[str, str], ...]
     found: Mapping[tuple[str, str, int], int]
@@ -110,7 +110,7 @@ def _short_names(texts: list[SourceFile]) -> list[str]:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name stays in the folder that it is looked for in."""
+    """Whether a name stays inside the folder of its search."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
@@ -138,7 +138,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def from_bytes(data: bytes) -> PackedModule:
-    """What `to_bytes` was given; ModuleFileError for all else."""
+    """The argument of `to_bytes`; ModuleFileError for all other bytes."""
     if len(data) > LARGEST:
         raise ModuleFileError(f"has more than {LARGEST >> 20} MiB")
     if data.startswith(OF_SLANGC):

@@ -50,8 +50,8 @@ class Limits:
     # fmt: on
 
 
-# What kernels check besides indices, as the text of the site that reports it. After the second one follow, each on a
-# line of its own, the type that is wanted and those that may be there.
+# Checks of kernels besides those of indices, as the text of the site that reports them. After the second one
+# follow, each on a line of its own, the type that is wanted and those that may be there.
 RECURSION_DEPTH = "recursion_depth"
 TYPE_OF_VALUE = "type of a value"
 NOT_FINITE = "not finite"
@@ -61,7 +61,7 @@ ANYWHERE = (1 << 63) - 1  # places from there on that a pointer may lead to
 
 
 def limit_note(name: str) -> str:
-    """What a diagnostic says about the limit that a program exceeds."""
+    """The note of a diagnostic about the limit that a program exceeds."""
     assert name in Limits.__slots__, f"there is no limit '{name}'"
     return f"a larger limit can be set: Options(limits=Limits({name}=...))"
 
@@ -79,8 +79,8 @@ class Options:
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
     residuals: str = CUT                 # what it keeps: by a minimum cut, "store": all that it needs, or
                                          # "recompute": what is not cheap to compute again
-    calls: str = field(default_factory=lambda: _calls(os.environ))  # functions of machine code: where they save
-                                         # much code ("auto"), "inline": none, or "keep": all that can be
+    calls: str = field(default_factory=lambda: _calls(os.environ))  # functions that stay functions in
+                                         # machine code: "auto": where this saves code, "inline": none, "keep": all
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     processes: int = 0                   # that compile kernels together, 0: as many as processors are idle
     target: str = ""                     # whose code is made, as "cuda:sm_90", "": the device's

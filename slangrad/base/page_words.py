@@ -1,4 +1,4 @@
-"""Names that the page of a call speaks of itself: its own variables, and what it takes from the library.
+"""Names that the page of a call uses itself: its own variables, and names of the library.
 
 A program may use each of them for its own. On a page such a word alone is the page's or the library's, and the one
 after `::` is the program's:
@@ -34,12 +34,12 @@ _NUMBERS = (
 
 
 def is_page_word(name: str) -> bool:
-    """Whether a page may mean something of its own by a name."""
+    """Whether a page may use a name for its own variables or for the library."""
     return name in PAGE_WORDS or name.startswith("__") or re.fullmatch(_NUMBERS, name) is not None
 
 
 def rooted(name: str) -> str:
-    """How a page writes the name of something that the program declares, namespaces in front."""
+    """A page's spelling of a name that the program declares, with its namespaces in front."""
     first = name.partition("<")[0].partition(".")[0].partition("::")[0]
     return f"::{name}" if is_page_word(first) else name
 

@@ -3,8 +3,8 @@
     with shown("kernel 1 of f", wanted=True) as progress:
         progress.detail = "stage 3 of 11, autodiff"       compiling kernel 1 of f: stage 3 of 11, autodiff (4 s)
 
-The line is on standard error, and gone when the block is left. There is none where that is no terminal, as in
-notebooks, nor in CI. cli/progress.py writes it, and is loaded when the second is over.
+The line is on standard error, and is erased at the end of the block. Notebooks, CI and other outputs that are no
+terminal get none. cli/progress.py writes it, and is loaded after the first second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Progress:
         return f"compiling {self.title}{detail} ({monotonic() - self.start:.0f} s)"
 
 
-# Of all threads. The first one has the line; what begins meanwhile, in it or in another thread, has none.
+# Of all threads. The first compilation has the line; those that begin meanwhile, in any thread, have none.
 _running: list[Progress] = []
 
 

@@ -17,7 +17,9 @@ from dataclasses import MISSING, Field, field
 from typing import Any, TypeVar, cast, dataclass_transform
 
 Kind = TypeVar("Kind")
-OfClass = Any  # what a function in a table by class takes, and what it makes of it: its class is in the key
+OfClass = (
+    Any  # the argument and the result of a function in a table by class; the key has the argument's class
+)
 
 
 class WeaklyReferenced:
@@ -28,7 +30,7 @@ class WeaklyReferenced:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def record(kind: type[Kind]) -> type[Kind]:
-    """The same class with its fields in slots, and an `__init__`."""
+    """The class again, with its fields in slots and an `__init__`."""
     declared: dict[str, object] = {name: kind.__dict__.get(name, MISSING) for name in kind.__annotations__}
     inherited = fields_of(kind.__bases__[0])
     fields = {**inherited, **declared}

@@ -1,4 +1,4 @@
-"""Source texts, places in them, lines that know their place, and the excerpt with a caret.
+"""Source texts, places in them, lines with their places, and the excerpt with a caret.
 
 In: a name and a text.   Out: `Span`s, which every token, AST node, IR op and diagnostic carries.
 
@@ -21,7 +21,7 @@ LONGEST_EXCERPT = 160
 
 
 class IncludeError(Exception):
-    """A text is there and cannot be included. `note` is what to try."""
+    """A text exists and cannot be included. `note` is a cure."""
 
     def __init__(self, message: str, note: str | None = None) -> None:
         super().__init__(message)
@@ -118,7 +118,7 @@ class Span:
 
     @property
     def outside_library(self) -> Span:
-        """The same place, or the call that a user wrote which brought code of the library there."""
+        """The same place; for inlined code of the library the user's call of it."""
         return next((place for place in self.and_callers() if not place.source.is_library), self)
 
     def called_from(self, site: Span) -> Span:
@@ -129,7 +129,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a stage's text, and what it was made from."""
+    """A line of a stage's text, and the span that it comes from."""
 
     text: str
     span: Span | None = None

@@ -1,4 +1,4 @@
-"""Names that were perhaps meant, for the note of an error.
+"""Suggestions of similar names, for the note of an error.
 
 suggestion("bwd", ["bwds", "fwds"])   ->   "did you mean 'bwds'?"
 """
@@ -13,7 +13,7 @@ DIFFLIB = Late("difflib")
 
 
 def near(name: object, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The question whether the most similar of the candidates names was meant; None where no name is similar."""
+    """Asks `did you mean ...?` with the most similar candidate; None where no name is similar."""
     names = [candidate for candidate in candidates if candidate != name]
     close = [candidate for candidate in names if candidate.lower() == str(name).lower()]
     close = close or DIFFLIB.get_close_matches(str(name), names, 1, cutoff)
@@ -21,6 +21,6 @@ def near(name: object, candidates: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def suggestion(name: object, candidates: Iterable[str], nothing: str = "none") -> str:
-    """The same, or else all that there are."""
+    """The same, or else a list of all candidates."""
     names = list(candidates)
     return near(name, names) or f"there are {', '.join(names) or nothing}"

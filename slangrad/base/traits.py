@@ -1,8 +1,8 @@
-"""Targets as the compiler's common stages know them: a name, and answers to questions about the machine.
+"""The facts of a target that the common stages of the compiler use: its name, and properties of the machine.
 
     CPU.cases["__target_switch"]     ("cpu", "cpp", "default")
 
-Its device and how its code is kept are in `backends.py`, what it does with flat IR in `slangrad/targets`.
+`backends.py` has its device and the form of its code on disk, `slangrad/targets` its stages after flat IR.
 """
 
 from __future__ import annotations

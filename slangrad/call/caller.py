@@ -1,7 +1,6 @@
 """All calls of one function: from arguments to a key, and from the key to a plan.
 
-In: settings (what `map`, `set`, `bwds`, ... said), positional and keyword arguments.   Out: what the call
-returns.
+In: settings (of `map`, `set`, `bwds`, ...), positional and keyword arguments.   Out: the result of the call.
 
     caller.call(settings, (2, 8, -1, x), {})   ->   key (..., int, int, int, (Tensor, f32, 1))  ->  CallPlan.run
 
@@ -94,7 +93,8 @@ class Caller:
 
     @property
     def checking(self) -> CheckMode | None:
-        """The check mode of calls that begin now. Another thread may change it at any time, so a call reads it once."""
+        """The check mode of calls that begin now. Another thread may change it at any time, so a call reads it
+        once."""
         return self._device.checking
 
     @property
@@ -116,7 +116,7 @@ class Caller:
         return _shown(filled) if entry.returns_given else returned
 
     def _named(self, error: CallError) -> CallError:
-        """The error, which says in which call it was found; those of the compiler show the kernel."""
+        """The error with the call in which it arose; errors of the compiler show the kernel."""
         if not isinstance(error, CallCompileError):
             error.about("call", f"function '{self.name}'")
         return error
@@ -152,7 +152,8 @@ class Caller:
     def fixed(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[FixedLaunch | None, object]:
-        """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
+        """A call that is checked and compiled now: its launch, None if it needs more than a launch, and its
+        result."""
         launch = None
         try:
             entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
@@ -238,8 +239,7 @@ class Caller:
     def _call_specially(
         self, entry: _PlanEntry, settings: CallSettings, values: list[object], threads: int | None
     ) -> object:
-        """The same with torch tensors, and with objects that stand for other values, which are told what became of
-        these."""
+        """The same with torch tensors, and with wrappers of other values, which get the results."""
         if entry.torch is None or not any(getattr(argument, "requires_grad", False) for argument in values):
             entry.check_idle(self.name)
         if entry.check is not None:
@@ -268,7 +268,7 @@ class Caller:
             return self._plans[key]
         settings = request.settings
         kept = self._kept(request, key, checking)
-        if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions
+        if self._counted < 0 and kept.call is None:  # else an earlier process has bound the call
             self._counted = counted_dimensions(self.candidates)
         if self._counted > 0:
             key = self._with_sizes(key, values)
@@ -301,7 +301,8 @@ class Caller:
         kind: object,
         count: int,
     ) -> CallRequest:
-        """The request of a call. With a torch tensor among its values and no other wish its result is one, too."""
+        """The request of a call. With a torch tensor among its values and no setting for results, its result is
+        one, too."""
         for value in values:
             if hasattr(type(value), PROTOCOL):
                 raise AnswersCalls(value)
@@ -334,7 +335,7 @@ class Caller:
     def inspected(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> InspectedCall:
-        """Such a call with all that is known about it; its kernel is compiled, and not run."""
+        """Such a call with its kernel and description; the kernel is compiled, and not run."""
         entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
         names = tuple(name for name in kwargs if name not in (THREADS, RESULT))
         result = kwargs.get(RESULT, settings.result)
@@ -383,7 +384,7 @@ class _StoredCall(NamedTuple):
 
 @dataclass(slots=True)
 class InspectedCall:
-    """A call of which nothing is run: its plan, how its values are bound, the names of those given by name."""
+    """A call that is not run: its plan, the binding of its values, the names of keyword arguments."""
 
     plan: CallPlan
     bound: BoundCall
@@ -401,16 +402,16 @@ class _Runs(Protocol):
 
 @dataclass(slots=True)
 class _PlanEntry:
-    """A plan, and what the caller must do around it."""
+    """A plan, and the work of the caller around it."""
 
     plan: CallPlan
     holds_objects: bool
     result_at: int
     torch: _Runs | None = None  # the calls of this signature, where torch tensors are among the values
-    check: BackwardCheck | None = None  # what compares its gradients, in check mode
+    check: BackwardCheck | None = None  # the comparison of its gradients, in check mode
     wrap: results.Wrap | None = None
     is_special: bool = False
-    idle: Callable[[], CallError] | None = None  # the error of a derivative that leaves nothing behind
+    idle: Callable[[], CallError] | None = None  # the error of a derivative without effect
     is_told: bool = False  # that is a warning
 
     def __post_init__(self) -> None:
@@ -437,7 +438,7 @@ class _PlanEntry:
 
 @ending
 def copied(value: HostValue) -> HostValue:
-    """Lists, tuples, dicts and dataclasses copied, with what is in them; the last become dicts."""
+    """Deep copies of lists, tuples, dicts and dataclasses; dataclasses become dicts."""
     if is_struct(value):
         value = as_fields(value)
     if type(value) in (list, tuple):

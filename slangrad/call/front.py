@@ -1,5 +1,5 @@
-"""The checker and the compiler for calls, in one place. It is loaded as a whole, and only when a module
-or a call is met that no earlier process has kept.
+"""The checker and the compiler for calls, in one place. Loaded as a whole, for a module or call that is not on
+disk.
 """
 
 from slangrad.call.binding.binding import Binder

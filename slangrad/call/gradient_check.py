@@ -1,7 +1,7 @@
-"""Derivatives compared with differences of values: what is found along one direction, and whether it agrees.
+"""Derivatives compared with differences of values, along one direction.
 
-In check mode each `bwds` is compared before it runs, on copies of its arguments: for each tensor or pair x that gets a
-gradient, and a random direction v, with J the sum of all outputs times their cotangents,
+In check mode each `bwds` is compared before it runs, on copies of its arguments. J is the sum of all outputs times
+their cotangents. For each tensor or pair x that gets a gradient, and a random direction v,
 
     <gradient of x, v>   must be   (J(x + h v) - J(x - h v)) / 2h
 
@@ -42,8 +42,8 @@ class GradientError(CallError):
 class Along:
     """The derivatives of a function by a value along one direction, and whether they agree.
 
-    `gradient` is that of reverse mode, `forward` what forward mode gives, if it is known. `epsilon`: how exactly the
-    function's values are known. `tolerances` are relative (None: as exact as `epsilon` allows) and absolute.
+    `gradient` is that of reverse mode, `forward` that of forward mode if it was computed. `epsilon`: the relative
+    error of the function's values. `tolerances` are relative (None: as exact as `epsilon` allows) and absolute.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Along:
 
     def check(self, outputs: Callable[[float], np.ndarray]) -> None:
         """Find differences of the terms of the function's value, `outputs` so far along, until one agrees.
-        GradientError where something does not. Values that are not finite so far away tell nothing."""
+        GradientError if they disagree. Values that are not finite at a distance are ignored."""
         reach = max([1.0, *(float(np.max(np.abs(floats), initial=0.0)) for floats in floats_of(self._value))])
         for factor in STEPS:
             h = float(self._epsilon ** (1 / 3) * reach) * factor  # neither lost in rounding nor large
@@ -113,7 +113,7 @@ _EXACT = {"half": 2.0**-10, "float": 2.0**-23, "double": 2.0**-52}
 
 
 def exactness(call: Launchable, index: int) -> float:
-    """How exactly outputs and an argument of a primal call are known, by the types of the parameters."""
+    """The relative errors of the outputs and of an argument of a primal call, by the types of the parameters."""
     exact = [
         _exactness_of(leaf.type)
         for source, leaf in zip(call.sources, call.leaves)
@@ -136,8 +136,8 @@ def _exactness_of(t: object) -> float:
 
 @dataclass(slots=True)
 class BackwardCheck:
-    """Compares the calls of one signature. `values` of a call are its arguments, its result if one is given, and values
-    outside of functions, as `Caller` has them."""
+    """Compares the calls of one signature. `values` of a call are its arguments, its result if one is given, and
+    values outside of functions, as `Caller` has them."""
 
     caller: Caller
     checking: CheckMode
@@ -210,7 +210,7 @@ class BackwardCheck:
         return self.caller.call_without_comparison(self.checking, settings, tuple(args), kwargs)
 
     def _given_result(self) -> int | None:
-        """Which value is the result that was given."""
+        """The number of the value that is the caller's result."""
         for leaf, source in self.call.passed:
             if leaf.label == RESULT:
                 return source.given
@@ -247,7 +247,7 @@ class BackwardCheck:
 
 
 def fresh(tensor: Tensor) -> Tensor:
-    """A copy with memory of its own; what gradients are added to is zero."""
+    """A copy with its own memory; its gradients start at zero."""
     copied = tensor.detach().copy()
     if tensor.grad_out is not None:
         copied.grad_out = Tensor.zeros_like(tensor.grad_out)
@@ -269,7 +269,7 @@ def _cotangent(value: object) -> object:
 
 
 def _with_moved(value: HostValue, path: Sequence[object], direction: object, step: float) -> object:
-    """The argument with the value at a path moved; all else as it is."""
+    """The argument with the value at a path moved; the rest is unchanged."""
     if path:
         copied: HostValue = list(value) if isinstance(value, list) else dict(value)
         copied[path[0]] = _with_moved(value[path[0]], path[1:], direction, step)

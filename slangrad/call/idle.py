@@ -1,11 +1,11 @@
-"""Whether a call of a derivative would leave nothing behind, or bring nothing in.
+"""Whether a call of a derivative has no gradient to write, or no tangent to read.
 
 In: the leaves of a call of `bwds` or `fwds`, bound or from the disk.   Out: True where the call would be empty.
 
     f.bwds(x)  with x a NumPy array   ->   no argument can receive a gradient
 
-It is only said where it is certain. Memory that a function may write or reach (buffers, pointers, tensors to be
-written, values of users' own types) and what it prints are reasons to make a call. The error is made by `receivers.py`.
+The answer is True only if it is certain. Memory that a function may write or reach (buffers, pointers, output
+tensors, values of users' own types) and prints are reasons to make a call. The error is made by `receivers.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def only_numbers(mode: str, marshals: Iterable[Marshal]) -> bool:
 
 
 def _may_change(leaf: Leaf, types: Types) -> bool:
-    """Whether something that it leads to may be different after the call."""
+    """Whether the call may change memory that the value leads to."""
     return leaf.may_write or leaf.hides(lambda t: _holds_addresses(t, types))
 
 

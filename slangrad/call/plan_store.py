@@ -1,11 +1,11 @@
-"""Plans on disk: a call that was met in an earlier process needs neither the parser nor the checker.
+"""Plans on disk: a call of an earlier process needs neither the parser nor the checker.
 
     key = store.key(settings, (1, float, (Tensor, f32, 1), ...), strict)     "" where nothing is kept
     store.find(key)  ->  Launchable, or None          store.keep(key, launchable)
 
 The key holds all that a plan depends on: the texts of the module and of its imports, the function, settings, and the
-key of the arguments. Which kernels a plan needs is found out call by call; `PlanKernels` finds each by the way in
-which streams move, and binds the call anew for one that is not there.
+key of the arguments. Each call may add a kernel to its plan. `PlanKernels` finds a kernel by the way in which
+streams move, and binds the call anew for a missing one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class PlanStore:
 
 
 def stable(part: object) -> object:
-    """A part of a key as it is in every process; `Unsaved` where there is no telling."""
+    """A part of a key in a form that is the same in every process; `Unsaved` if it has none."""
     if part is None or isinstance(part, (str, bool, int, float)):
         return part
     if isinstance(part, (tuple, list)):

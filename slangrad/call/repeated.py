@@ -5,12 +5,12 @@
         step()                                          a launch, and no more
     step.rebind(v=w)                                    other memory: a pointer is exchanged
 
-A `Caller` belongs to one generation of its session. When that has expired, the session looks at its files, and the next
-call has a caller of the newest generation. Copies of a function share this.
+A `Caller` belongs to one generation of its session. When that has expired, the session looks at its files, and the
+next call has a caller of the newest generation. Copies of a function share this.
 
-What the tensors and arrays of a repeated call hold may change from run to run; numbers, lists and dicts are those of
-the binding, and so are the places in memory. Where a call has more to do than to launch (it makes a result, reads
-something back, copies, tells objects), every run is an ordinary call. After a reload it is bound anew.
+The contents of tensors and arrays may change between the runs of a repeated call. Numbers, lists, dicts and
+addresses are those of the binding. If a call needs more than a launch (it makes a result, reads values back,
+copies, updates wrappers), every run is an ordinary call. After a reload it is bound anew.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RenewedCaller:
 
     __slots__ = ("_make", "_session", "now")
 
-    # `make` takes what the session has as its generation.
+    # `make` takes the session's generation.
     def __init__(self, session: Session, make: Callable[[Any], Caller]) -> None:
         self._session = session
         self._make = make
@@ -53,7 +53,7 @@ class RenewedCaller:
 
 
 class RepeatedCall:
-    """`call()` runs it and gives what the call gives."""
+    """`call()` runs it and returns the result of the call."""
 
     __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
 
@@ -149,6 +149,6 @@ class RepeatedCall:
 
 
 def _memory_of(value: object) -> list[object]:
-    """A value, and what lies behind it now: a tensor may be pointed elsewhere."""
+    """A value, and its current memory: a tensor may be pointed elsewhere."""
     parts = (getattr(value, name, None) for name in ("storage", "grad_in", "grad_out"))
     return [value, *(getattr(part, "storage", part) for part in parts if part is not None)]

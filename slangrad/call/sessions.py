@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class HostDevice(Protocol):
-    """The device of a session, as users have it. `checking` is None outside of check mode."""
+    """The user's device of a session. `checking` is None outside of check mode."""
 
     runtime: Device
     checking: CheckMode | None
 
 
 class Kept(Protocol):
-    """Kernels, and what makes them."""
+    """Kernels, and their compiler."""
 
     kernels: dict[str, Compiled]
     settings: Options
@@ -51,7 +51,7 @@ class PageModule(Protocol):
 
 
 class SessionGeneration(Kept, Protocol):
-    """`checked`: the same program as calls in check mode see it."""
+    """`checked`: the same program for calls in check mode."""
 
     expired: bool
 

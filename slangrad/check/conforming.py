@@ -17,7 +17,7 @@ from slangrad.syntax import ast
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """That values of an interface type can be of a type, which has that id in memory; -1: any id that is free."""
+    """A type that values of an interface type can have, with its id in memory; -1: any free id."""
 
     interface: InterfaceType
     type: Type
@@ -64,7 +64,7 @@ def _declared_types(program: CheckedProgram, members: Iterable[ast.Declaration])
 
 
 def any_value_size(program: CheckedProgram, interface: InterfaceType) -> int | None:
-    """What [anyValueSize(n)] says of an interface."""
+    """The `n` of an interface with [anyValueSize(n)]."""
     attribute = interface.declaration.attribute("anyValueSize")
     if attribute is None or not attribute.arguments:
         return None

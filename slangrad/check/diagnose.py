@@ -1,4 +1,4 @@
-"""Files of users, by themselves: what is wrong with them, and what their modules are made of.
+"""Files of users, by themselves: their errors and warnings, and the texts of their modules.
 
 check_files([Path("a.slang")], [], Options())                 the errors and warnings
 origins_of(Path("a.slang"), [], {"N": "4"}, Options())        the texts of its module and of those it imports
@@ -42,7 +42,7 @@ def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
 def origins_of(
     path: Path, include_paths: Sequence[Path], macros: dict[str, str], options: Options
 ) -> tuple[list[Origin], Sequence[Diagnostic]]:
-    """What a file and the modules that it imports are made of, and the warnings; CompileError."""
+    """The texts of a file and of the modules that it imports, and the warnings; CompileError."""
     program = CheckedProgram(options, include_paths, macros)
     modules = program.load_module(str(path)).with_imports()
     origins = [module.origin for module in modules if module.origin is not None]

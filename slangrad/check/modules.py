@@ -1,4 +1,4 @@
-"""Programs: finding, parsing and checking modules, and the answers that other stages ask for.
+"""Programs: finding, parsing and checking modules, and queries of other stages.
 
 In: paths, names, texts.   Out: a Program, whose modules are checked; a CompileError when something is wrong.
 
@@ -71,7 +71,7 @@ class CheckedModule:
 
 
 class CheckedProgram(Checker):
-    """Modules that know each other, the standard library among them."""
+    """Modules that can import each other, the standard library among them."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class CheckedProgram(Checker):
         self._extend(self._standard, files)
 
     def _load_parts(self, module: CheckedModule) -> None:
-        """The parts of the library that the texts of a module speak of, for all modules from now on."""
+        """The parts of the library that the texts of a module mention, for all modules from now on."""
         origin = module.origin
         assert origin is not None
         texts = (origin.source, *origin.texts.values())
@@ -125,8 +125,8 @@ class CheckedProgram(Checker):
     def add_source(
         self, name: str, text: str, path: Path | None = None, is_page: bool = False
     ) -> CheckedModule:
-        """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
-        stood in that file.
+        """Check a text as its own module, which later ones can import by `name`. With a path it is as if it stood
+        in that file.
         """
         source = SourceFile(name if path is None else str(path), text, is_page)
         return self._guarded(name, lambda: self._add(name, source, path))
@@ -142,7 +142,8 @@ class CheckedProgram(Checker):
         return self._guarded(name, lambda: self._find_module(name, None, None))
 
     def link(self, module: CheckedModule, exporters: Sequence[CheckedModule]) -> CheckedModule:
-        """The module, checked again so that what it and its imports leave open is what others export."""
+        """The module, checked again with `extern` declarations of it and its imports replaced by exports of
+        others."""
         for exporter in exporters:
             for name in dict.fromkeys(exported_names(exporter.files)):
                 self._links.setdefault(name, []).append(exporter)
@@ -152,14 +153,14 @@ class CheckedProgram(Checker):
             self._links, self._linked = {}, {}
 
     def with_text(self, module: CheckedModule, added: SourceFile) -> CheckedModule:
-        """The module, checked again with one more file, which may define what it leaves open."""
+        """The module, checked again with one more file, which may define its `extern` declarations."""
         if module.added is not None:
             added = SourceFile(added.name, f"{module.added.text}\n{added.text}")
         name, source = f"{module.name}@{len(self.modules)}", module.declaration.source
         return self._guarded(name, lambda: self._add(name, source, module.path, added))
 
     def _again(self, module: CheckedModule) -> CheckedModule:
-        """A module as it is with the links; itself where they change nothing."""
+        """A module with the links; itself if they do not change it."""
         if module not in self._linked:
             changed = any(
                 can_be_linked(member, self._links) for part in module.files for member in part.members
@@ -172,7 +173,7 @@ class CheckedProgram(Checker):
         return self._linked[module]
 
     def _put_links(self, module: CheckedModule) -> list[ast.Declaration]:
-        """Import what is linked instead of what a module leaves open, which is returned."""
+        """Import linked declarations in place of the `extern` ones of a module, which are returned."""
         taken = _taken_out(module, self._links)
         for declaration in taken:
             exporters = self._links[declaration.name]
@@ -200,7 +201,7 @@ class CheckedProgram(Checker):
         return {constant.name: self.info(constant).type for constant in constants}
 
     def require_closed(self, module: CheckedModule, used: ast.Declaration) -> None:
-        """Report what a module and its imports leave open, as far as a function may use it."""
+        """Report open declarations of a module and its imports, as far as a function may use them."""
         files = [part for used_module in module.with_imports() for part in used_module.files]
         left = open_names(files)
         names = named_from(used, files) if left else set()
@@ -227,7 +228,7 @@ class CheckedProgram(Checker):
         if self.reporter.has_errors:
             for name in (
                 self.modules.keys() - before
-            ):  # else the next one to ask would get it without its errors
+            ):  # else the next query would get the module without its errors
                 del self.modules[name]
         self.reporter.raise_if_errors()
         assert module is not None
@@ -311,7 +312,7 @@ class CheckedProgram(Checker):
             self.view.forget()
 
     def _view_of(self, scope: ModuleScope) -> VisibleExtensions:
-        """What a module sees; modules that see the same extensions share it."""
+        """The view of a module; modules with the same visible extensions share it."""
         seen, pending = {self._standard}, [scope]
         while pending:
             visited = pending.pop()
@@ -322,8 +323,8 @@ class CheckedProgram(Checker):
         return self._views.setdefault(key, VisibleExtensions(key))
 
     def look_from(self, declaration: ast.Declaration) -> None:
-        """What types can do is asked from the module of a declaration from now on: extensions are seen
-        from there.
+        """Look up members and conformances from the module of a declaration from now on, with its visible
+        extensions.
         """
         while declaration.parent is not None:
             declaration = declaration.parent
@@ -339,7 +340,7 @@ class CheckedProgram(Checker):
         self._check_later()
 
     def _check_later(self) -> None:
-        """What waits until declarations are complete."""
+        """Run the checks that wait until declarations are complete."""
         while self.later:
             self.later.pop(0)()
 
@@ -358,7 +359,7 @@ class CheckedProgram(Checker):
             self._gather_files(module, included, where)
 
     def _put_file(self, module: CheckedModule, text: SourceFile) -> list[ast.Declaration]:
-        """One more file, whose exports take the place of what the others leave open, which is returned."""
+        """One more file, whose exports replace open declarations of the others, which are returned."""
         more = self._parse(text)
         self._trace.note_text(FILE, text.name, "", text)
         exported = exported_names([more])
@@ -381,7 +382,7 @@ class CheckedProgram(Checker):
         if imported is None:
             return
         imported = self._again(imported) if self._links else imported
-        module.scope.linked.pop(imported.scope, None)  # all of it is seen
+        module.scope.linked.pop(imported.scope, None)  # all of it is visible
         self._trace.note(MODULE, node.path, str(module.path or ""), imported.key)
         if imported in module.imports:
             return
@@ -419,7 +420,7 @@ class CheckedProgram(Checker):
         macros = self.files.macros(path)
         return tuple(sorted(self.defines.items())) if macros is None else macros
 
-    # --- What lowering calls; answers are kept ---
+    # --- Functions for lowering; results are cached ---
 
     def check_body(self, declaration: ast.AnyFunction) -> None:
         """Make sure that a body is checked; only those of the standard library are not already."""
@@ -445,9 +446,9 @@ class CheckedProgram(Checker):
     derivatives = custom_derivatives.derivatives  # the CustomDerivatives of a function
     known_value = staticmethod(constants.known_value)
 
-    # --- What lower rooms call, as Checker declares it ---
+    # --- Functions for lower folders, declared by Checker ---
 
-    if not TYPE_CHECKING:  # Checker says which info a declaration has
+    if not TYPE_CHECKING:  # Checker states which info a declaration has
         info = declarations.info
     differential = differentiable.differential
     size_of = constants.size_of
@@ -464,8 +465,8 @@ class CheckedProgram(Checker):
     plan_list = staticmethod(initializers.plan_list)
     explain_list = staticmethod(initializers.explain_list)
     plan_constructor = staticmethod(initializers.plan_constructor)
-    # The function, subscript, property or variable that is meant: a requirement becomes the member of the concrete
-    # type, an extension's, or a default. The last, as it hides the module of this name.
+    # The function, subscript, property or variable of a reference: a requirement becomes the member of the concrete
+    # type, an extension's, or a default. The last method, because it hides the module of this name.
     resolve = witnesses.resolve
 
 
@@ -478,7 +479,7 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
 
 
 def _taken_out(module: CheckedModule, exported: Iterable[str]) -> list[ast.Declaration]:
-    """What gives way to the names that are exported, taken out of a module."""
+    """The declarations that exported names replace, taken out of a module."""
     members = [member for part in module.files for member in part.members]
     taken = [member for member in members if can_be_linked(member, exported)]
     for part in module.files:
@@ -487,7 +488,7 @@ def _taken_out(module: CheckedModule, exported: Iterable[str]) -> list[ast.Decla
 
 
 def _reexported(module: CheckedModule) -> list[CheckedModule]:
-    """What a module imports with `__exported import`."""
+    """The modules that a module imports with `__exported import`."""
     wanted = {
         member.path
         for part in module.files

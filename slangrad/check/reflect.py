@@ -1,11 +1,11 @@
-"""The program as the host sees it: functions and types by name, parameters, the function that a call means.
+"""The program for the host: functions and types by name, parameters, the resolution of calls.
 
     view = Reflection(program, module)
     view.find_type("Foo<float, 4>")                 a checked type, None when there is none of that name
     view.find_functions("f<8, 5>")                  overloads, generic or not; "Foo<float>.method" works too
     view.resolve(functions, [FLOAT, vector(FLOAT, 3)])   the one that takes these, its generics filled in
 
-Nothing is reported here: a name that is missing gives None or nothing, a failure has its reason as a text.
+There are no error reports here: a missing name gives None or an empty list, a failure has its reason as a text.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class FieldView:
 
 
 def is_added(parameter: object) -> bool:
-    """Whether the checker adds a generic parameter, for a parameter of interface type or for the length of an array."""
+    """Whether the checker adds a generic parameter, for a parameter of interface type or for the length of an
+    array."""
     return isinstance(parameter, (ast.TypeParameter, ast.ValueParameter)) and parameter.name.startswith("$")
 
 
@@ -151,7 +152,7 @@ class FunctionView:
 
     @property
     def info(self) -> FunctionInfo:
-        """What the checker knows; types are in terms of the declaration."""
+        """The header of the checker; types are in terms of the declaration."""
         info: FunctionInfo = self.program.info(self.declaration)
         return info
 
@@ -187,27 +188,25 @@ class FunctionView:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Resolution(FunctionView):
-    """The function that a call means, all its generic arguments known. `cost`: of converting the arguments."""
+    """The function of a call, with all its generic arguments. `cost`: of converting the arguments."""
 
     cost: int
 
 
 def without_library(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
-    """Functions of the library stand back where a module has some of that name."""
+    """Functions of a module hide those of the library of the same name."""
     return [view for view in views if not view.declaration.span.source.is_library] or views
 
 
 class Reflection:
-    """A module of a program, seen from the host. Errors in names that the host makes up are not the
-    program's.
-    """
+    """A module of a program for the host. Errors in names from the host are not the program's."""
 
     def __init__(self, program: CheckedProgram, module: CheckedModule) -> None:
         self.program, self.module = program, module
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Questions are asked from the module, and answered without reporting."""
+        """A context for lookups from the module, without reports."""
         with compiling(), self.program.silence():
             self.program.look_from(self.module.declaration)
             yield
@@ -215,7 +214,7 @@ class Reflection:
     # --- Names ---
 
     def find_type(self, name: str) -> Type | None:
-        """The type that `name` means in the module."""
+        """The type of that name in the module."""
         with self.looking():
             meaning = self._meaning(name)
             if isinstance(meaning, GenericMeaning):
@@ -226,7 +225,7 @@ class Reflection:
             return meaning.type
 
     def find_functions(self, name: str) -> tuple[FunctionView, ...]:
-        """The functions that `name` means: "f", "f<8, 5>", "Foo<float>.method"."""
+        """The functions of a name: "f", "f<8, 5>", "Foo<float>.method"."""
         with self.looking():
             meaning = self._meaning(name)
             candidates = meaning.candidates if isinstance(meaning, OverloadMeaning) else []
@@ -250,7 +249,7 @@ class Reflection:
         return tuple(view for view, body in bodies.items() if body is not None or str(view) not in defined)
 
     def why_not_found(self, name: str) -> tuple[str, str | None]:
-        """Why `name` means no function and no type: the end of a sentence about the module, and a thing to try."""
+        """Why `name` is neither a function nor a type: the end of a sentence about the module, and a cure."""
         reporter = Reporter()
         with compiling():
             before, self.program.reporter = self.program.reporter, reporter
@@ -333,7 +332,7 @@ class Reflection:
         return None
 
     def bounds(self, kind: Type) -> tuple[InterfaceType, ...]:
-        """The interfaces that a generic parameter asks for; an interface asks for itself."""
+        """The interfaces in the bounds of a generic parameter; an interface has itself."""
         if isinstance(kind, InterfaceType):
             return (kind,)
         if isinstance(kind, (ParameterType, AssociatedType)):
@@ -341,7 +340,7 @@ class Reflection:
         return ()
 
     def behind(self, interface: InterfaceType) -> tuple[int | None, tuple[Type, ...]]:
-        """How many bytes values of an interface type may take, if that is said, and the types that they can have."""
+        """The bytes that values of an interface type may take, if declared, and the types that they can have."""
         with self.looking():
             size = any_value_size(self.program, interface)
             return size, conforming_types(self.program, self.module, interface)
@@ -356,7 +355,7 @@ class Reflection:
         )
 
     def lacking(self, kind: Type, interface: InterfaceType) -> list[str]:
-        """What a type that does not conform to an interface would need to, a sentence for each requirement."""
+        """The missing requirements of an interface in a type, a sentence for each."""
         with self.looking():
             interfaces = with_inherited(self.program, interface)
             return [line for wanted in interfaces for line in lacking(self.program, kind, wanted)]
@@ -400,8 +399,8 @@ def open_parameters(kind: Nominal) -> set[GenericKey]:
 
 
 def is_launch_parameter(program: CheckedProgram, declared: ast.Parameter) -> bool:
-    """Whether the launch of a kernel gives a parameter. Each thread knows by itself what has a semantic, and structs
-    of such fields."""
+    """Whether the launch of a kernel passes a parameter. Parameters with a semantic, and structs of such fields,
+    are values of the thread."""
     if declared.has("uniform") or declared.semantics:
         return declared.has("uniform")
     return not _has_semantics(program, program.info(declared).type)

@@ -1,18 +1,22 @@
-"""`slangrad doctor`: what this machine offers, and whether a gradient comes out right on each device."""
+"""`slangrad doctor`: what this machine offers, and whether a gradient comes out right on each device. For a device that
+is absent it says what to install."""
 
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import slangrad
 from slangrad.base.disk.store import Store, Usage
 from slangrad.base.options import Options
 from slangrad.llvm.machine import native
+from slangrad.runtime.cuda.architectures import newest_architecture
+from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, Driver, load_driver
 from slangrad.runtime.processors import available_processors
 
 PROBE = """
@@ -22,6 +26,7 @@ float probe(float x)
     return x * x * sin(x);
 }
 """
+WORKS, FAILS = "[green]works[/green]", "[red]fails[/red]"
 
 
 def report(console: Console) -> bool:
@@ -46,9 +51,38 @@ def _machine(options: Options) -> Table:
         "threads": f"{options.threads or available_processors()} (SLANGRAD_THREADS)",
         "cache": described_cache(Store.of_environment().usage()),
     }
-    for name, text in rows.items():
-        table.add_row(name, text, style=None)
+    for name, text in (rows | _gpus()).items():
+        table.add_row(name, escape(text))
     return table
+
+
+def _gpus() -> dict[str, str]:
+    """The driver and its GPUs; nothing without a driver, which the device's row explains."""
+    try:
+        driver = load_driver()
+    except CudaUnavailable:
+        return {}
+    served = f"{driver.version // 1000}.{driver.version % 1000 // 10}"
+    rows = {"CUDA": f"driver for CUDA {served}, cuda-bindings {_version_of('cuda-bindings')}"}
+    return rows | {f"GPU {index}": _described_gpu(driver, index) for index in range(driver.device_count())}
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "of no version"
+
+
+def _described_gpu(driver: Driver, index: int) -> str:
+    gpu = driver.call("cuDeviceGet", index)
+    capability = driver.capability(gpu)
+    shown = ".".join(map(str, capability))
+    oldest = ".".join(map(str, OLDEST_CAPABILITY))
+    fits = capability >= OLDEST_CAPABILITY
+    target = f"target cuda:{newest_architecture(capability)}" if fits else f"{oldest} is needed"
+    memory = driver.call("cuDeviceTotalMem", gpu) / (1 << 30)
+    return f"{driver.name(gpu)}, compute capability {shown} ({target}), {memory:.1f} GiB"
 
 
 def described_cache(usage: Usage) -> str:
@@ -67,14 +101,26 @@ def plain_table() -> Table:
 def _devices() -> tuple[Table, bool]:
     table, works = plain_table(), True
     for backend in ("cpu", "interpreter"):
-        try:
-            error = _gradient_error(backend)
-            fine, text = error < 1e-5, f"gradient of x * x * sin(x) within {error:.1e}"
-        except Exception as failure:  # whatever a broken installation raises is the report
-            fine, text = False, f"{type(failure).__name__}: {failure}"
+        fine, text = _tried(backend)
         works = works and fine
-        table.add_row(backend, "[green]works[/green]" if fine else "[red]fails[/red]", text)
-    return table, works
+        table.add_row(backend, WORKS if fine else FAILS, escape(text))
+    try:
+        load_driver()
+    except CudaUnavailable as missing:
+        table.add_row("cuda", "absent", escape(f"{missing.message}: {missing.note}"))
+        return table, works
+    fine, text = _tried("cuda")
+    table.add_row("cuda", WORKS if fine else FAILS, escape(text))
+    return table, works and fine
+
+
+def _tried(backend: str) -> tuple[bool, str]:
+    """Whether the gradient is right on a device, and by how much or why not."""
+    try:
+        error = _gradient_error(backend)
+    except Exception as failure:  # whatever a broken installation raises is the report
+        return False, f"{type(failure).__name__}: {failure}"
+    return error < 1e-5, f"gradient of x * x * sin(x) within {error:.1e}"
 
 
 def _gradient_error(backend: str) -> float:

@@ -57,7 +57,7 @@ def flatten_aggregates(function: Function, bounds_checks: bool = True) -> Functi
 
 
 class _Flatten:
-    """`leaves` maps each old value to what it is made of."""
+    """`leaves` maps each old value to its scalars and arrays."""
 
     def __init__(self, bounds_checks: bool, rows_to_read: set[Op]) -> None:
         self.bounds_checks = bounds_checks
@@ -126,7 +126,7 @@ class _Flatten:
         return all(self._leaves[v] == (v,) for v in op.operands)
 
     def report(self, b: Builder, op: Op, index: Value, extent: int) -> None:
-        """Let the program check an index when it runs, if that is asked for and not proved."""
+        """Check an index at run time, if checks are on and it is not proved."""
         wanted = op.attributes.get("check") and self.bounds_checks
         if wanted and not self.ranges.is_below(b, index, extent):
             b.emit("in_bounds", index, b.constant(U32, extent))

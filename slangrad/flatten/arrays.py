@@ -4,10 +4,10 @@
     %y = index %b, %k                %y = select (less %k, 8), (load (offset %a, ...)), 0.0
     %u = set_index %t, %i, %x        tape_store %t, %i, %x
 
-A function takes an array by its address, and leaves one where its caller says: in memory that comes last among the
-operands. An index that is proved needs no comparison. Copies are made only where lifetimes.py found that an old
-version is still needed. A tape that is dead after an arm or an iteration is freed at its end. In: scalars and
-arrays of one dimension; out: flat IR.
+A function takes an array by its address, and returns one in memory of its caller, whose address is among the last
+operands. A proved index needs no comparison. Copies are made only where lifetimes.py finds that an old version is
+still needed. A tape that is dead after an arm or an iteration is freed at its end. In: scalars and arrays of one
+dimension; out: flat IR.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def storage_type(t: Type) -> Type:
 
 
 def _passed_type(t: Type) -> Type:
-    """How functions take it and give it back: an array by its address."""
+    """The type in signatures of functions: an array is passed by its address."""
     return pointer(_element(t), "local") if isinstance(t, Array) else t
 
 
@@ -120,7 +120,8 @@ class _Arrays(Rebuild):
         return place
 
     def _allocate(self, b: Builder, version: Value, zero: bool, start: Value | None = None) -> Value:
-        """`start`: the zero that the memory begins as; it is not cleared if no element is read before it is written."""
+        """`start`: the zero that the memory begins as; it is not cleared if no element is read before it is
+        written."""
         t = version.type
         assert isinstance(t, Array)
         written_first = start in self._lifetimes.written_first
@@ -291,7 +292,7 @@ class _Arrays(Rebuild):
         return result not in self._lifetimes.origin and result not in self._lifetimes.handles
 
     def _passed(self, values: Sequence[Value]) -> list[int]:
-        """Which values a branch or loop passes on: all that are no arrays, and handles of tapes."""
+        """Which values a branch or loop passes on: all but arrays, and handles of tapes."""
         return [i for i, v in enumerate(values) if not is_array(v) or v in self._lifetimes.handles]
 
     def _arm(self, b: Builder, region: Region, op: Op, placed: list[int], passed: list[int]) -> Region:
@@ -388,7 +389,7 @@ class _Arrays(Rebuild):
     def _finish(self, b: Builder, parameters: Sequence[Value], yields: Sequence[Value]) -> None:
         """At the end of an iteration, put arrays that were not changed in place where the next one looks.
 
-        What would be overwritten before it is copied itself goes through memory of its own.
+        An array that would be overwritten before it is copied goes through a temporary.
         """
         pairs = [(p, y) for p, y in zip(parameters, yields, strict=True) if self._is_in_memory(p)]
         moves = [(p.type, self._source(b, y), self.place(b, p)) for p, y in pairs]

@@ -5,8 +5,9 @@
                                     %s = convert %h : f32            what uses of %s find
                                     store %p, %h
 
-In and out: flat code of a kernel or of a function that it calls. An operand is not converted at each use, a result goes
-there and back once, and local arrays hold floats. All other memory, and what other ops take and give, stay halves.
+In and out: flat code of a kernel or of a function that it calls. An operand is not converted at each use, a result
+goes there and back once, and local arrays hold floats. Other memory, and operands and results of other ops, stay
+halves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an aggregate is made of when it is taken apart: scalars, and arrays of one dimension.
+"""The leaves of an aggregate: scalars, and arrays of one dimension.
 
     struct { f32x2 v; i32 n }          f32, f32, i32
     [8 x struct { f32 x; [4 x i32] }]  [8 x f32], [32 x i32]     one array for each scalar, dimensions joined
@@ -82,7 +82,7 @@ def is_fixed_array(t: Type) -> bool:
 
 @cache
 def leaf_names(t: Type) -> tuple[str, ...]:
-    """What the leaves are called after a value: "_x" of a vector, "_origin_x" of a struct."""
+    """The names of the leaves of a value: "_x" of a vector, "_origin_x" of a struct."""
     if not is_aggregate(t):
         return ("",)
     if isinstance(t, Array):
@@ -121,7 +121,7 @@ def extent_of(leaf: Leaf) -> int | None:
 
 
 class LeafElements:
-    """Reads and writes elements and rows of leaves. Nothing is changed: writing gives another leaf."""
+    """Reads and writes elements and rows of leaves. Leaves are immutable: a write returns another leaf."""
 
     def __init__(self, ranges: Ranges) -> None:
         self.ranges = ranges
@@ -178,7 +178,7 @@ class LeafElements:
     # --- rows
 
     def read_row(self, leaf: Leaf, row: Value, length: int) -> Slice:
-        """Asking twice gives the same slice, so that writing it back is recognized."""
+        """The same row gives the same slice, so that writing it back is recognized."""
         return self._slices.setdefault((leaf, row, length), Slice(leaf, row, length))
 
     def write_row(

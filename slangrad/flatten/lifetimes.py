@@ -36,7 +36,7 @@ class Lifetimes:
         self.begins_empty: set[Value] = set()  # roots whose memory begins as zero (a tape's: on all ways)
         self._shared: set[Value] = set()  # tapes that are an element of something, too: not changed in place
         self._dying: dict[Op, set[Value]] = {}  # arrays whose last use is in an op
-        self._ops: dict[Region, list[Op]] = {}  # those that have to do with arrays
+        self._ops: dict[Region, list[Op]] = {}  # ops that use or make arrays
         self._free: dict[Op, set[Value]] = {}  # arrays from outside that a branch or loop uses
         self._made: list[tuple[Value, int]] = []  # all arrays, and in how many loops they are made
         self._stored: list[
@@ -63,10 +63,10 @@ class Lifetimes:
         members = self._members.get(self._versions.find(tape), ())
         return bool(members) and all(self.nesting.inside(v, region) for v in members)
 
-    # --- what there is
+    # --- all arrays
 
     def _gather(self, region: Region, depth: int) -> set[Value]:
-        """Find all that has to do with arrays; returns those that the region uses but does not make."""
+        """Collect all ops on arrays; returns the arrays that the region uses but does not make."""
         arrays, used = list(filter(is_array, region.parameters)), set(filter(is_array, region.yields))
         ops = self._ops[region] = []
         for op in region.ops:
@@ -172,7 +172,7 @@ class Lifetimes:
     def _merge(self, op: Op, result: Value, yields: Sequence[Value], taken: dict[Value, Value]) -> None:
         """In place when both arms end in the memory of one value from before that is not used afterwards.
 
-        `taken` tells which result got the memory of a value.
+        `taken` maps a value to the result that got its memory.
         """
         entry, other = (self._entry(v, op) for v in yields)
         roots = [self.root(v) for v in yields if v not in self.zeros]

@@ -40,7 +40,7 @@ def _has_rows(op: Op) -> bool:
 
 
 def _is_overwritten(read: Op, later: Sequence[Op], makers: dict[Value, Op]) -> bool:
-    """Whether another row, or something else, is written into the tape."""
+    """Whether another row, or another value, is written into the tape."""
     tape, index = read.operands
     for op in later:
         for inner in (op, *walk(*op.regions)):
@@ -52,7 +52,7 @@ def _is_overwritten(read: Op, later: Sequence[Op], makers: dict[Value, Op]) -> b
 
 
 def _origin(value: Value, makers: dict[Value, Op]) -> Value:
-    """What a value was before elements of it were set."""
+    """The version of a value before elements of it were set."""
     while value in makers and makers[value].name in ("set", "set_index"):
         value = makers[value].operands[0]
     return value

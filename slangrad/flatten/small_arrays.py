@@ -47,7 +47,7 @@ class _KeptArrays:
             self._kept.update(map(self._versions.find, arrays))
 
     def splits(self, value: Value) -> bool:
-        """Whether a value is an array that comes apart; a zero does what the place does where it is used."""
+        """Whether a value is an array that is split; a zero follows the array in which it is used."""
         if not isinstance(value.type, Array) or _is_long(value.type):
             return False
         return self._versions.find(value) not in self._kept
@@ -89,7 +89,7 @@ class _SplitArrays(Rebuild):
         return (*whole[:index], self.value(op.operands[1]), *whole[index + 1 :])
 
     def _elements(self, b: Builder, old: Value, place: Value) -> tuple[Value, ...]:
-        """What an old value is made of where it becomes `place`: its elements, or itself."""
+        """The parts of an old value where it becomes `place`: its elements, or itself."""
         if not self._kept.splits(place):
             return (self.value(old),)
         if self._kept.is_zero(old):
@@ -101,7 +101,7 @@ class _SplitArrays(Rebuild):
         return tuple(x for v, place in pairs for x in self._elements(b, v, place))
 
     def _made_of(self, old: Iterable[Value]) -> tuple[Value, ...]:
-        """New values for the elements of what is split; all others stay what they are."""
+        """New values for the elements of split arrays; all other values stay the same."""
         parts = (map(Value, components(v.type)) if self._kept.splits(v) else (v,) for v in old)
         return tuple(part for parts_of_one in parts for part in parts_of_one)
 

@@ -1,4 +1,4 @@
 """The meeting point of the compiler: types, values, the primitive table, text form, verifier, oracle.
 
-Knows no syntax, no checker and no target. Its rooms stand in `ARCHITECTURE.md`.
+Depends on no syntax, checker or target. `ARCHITECTURE.md` lists its folders.
 """

@@ -6,11 +6,11 @@
                                                                      runs; launch->batch: chunks that share sums
     void reduce(const void* arguments, Launch* launch, i64 0)        after: adds the partial sums to memory
 
-The last two, `fallback` and `fallback_drain` are there for kernels whose adds are delayed. A chunk is a part of
-one row of x, so y, z and what depends on nothing else are computed before the loop over waves. Full waves run
-`full`; the last wave, and all of them where there is no `full`, run `masked`, whose one parameter is the mask
-of its lanes. Of kernels that run whole groups (spmd/groups.py) a chunk is a row of groups. This file makes text;
-native.py makes machine code of it.
+Kernels with delayed adds have the last two, `fallback` and `fallback_drain`. A chunk is a part of one row of x, so
+y, z and values of these alone are computed before the loop over waves. Full waves run `full`; the last wave, and
+all of them where there is no `full`, run `masked`, whose one parameter is the mask of its lanes. Of kernels that
+run whole groups (spmd/groups.py) a chunk is a row of groups. This file makes text; native.py makes machine code of
+it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LlvmModule:
     entry: Writer
 
     def lines(self) -> list[Line]:
-        """The text in lines that know what they were made from."""
+        """The text in lines with the spans that they come from."""
         lines = list(map(Line, self.text.split("\n")))
         first = self.text[: self.text.index("\nentry:\n")].count("\n") + 2
         placed = self.entry.placed_lines()
@@ -156,7 +156,7 @@ def _function(name: str, last: str, begin: list[str], w: Writer) -> str:
 
 
 def _begin(w: Writer, local: Locals) -> list[str]:
-    """What precedes the first block: memory for large locals, for all waves of the chunk."""
+    """The code before the first block: memory for large locals, for all waves of the chunk."""
     clear = [f"  %used_at = {field_at('%launch', 'arena_used')}", "  store i64 0, ptr %used_at"]
     clear += [f"  %released_at = {field_at('%launch', 'released')}", "  store i64 0, ptr %released_at"]
     if not local.arena_size:

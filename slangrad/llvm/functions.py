@@ -2,8 +2,8 @@
 
     call @f.16.0 %x, %v        call {float, <16 x float>} @"kept.f.16.0"(..., float %x, <16 x float> %v)
 
-What is around a thread is handed on: the argument block, the launch record, its ids, the budget of long loops. Long
-loops that have to stop leave their function with zeros; the caller's loops find out for themselves.
+The context of a thread is passed on: the argument block, the launch record, its ids, the budget of long loops. Long
+loops that have to stop leave their function with zeros; the caller's loops check for themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Programs: a kernel, or functions, with everything that they call.
 
-In: a checked program and what is wanted of it.   Out: IR without type parameters, exits and recursion.
+In: a checked program and the names of functions.   Out: IR without type parameters, exits and recursion.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def lower_program(
     options: Options,
     conformances: tuple[Conformance, ...] = (),
 ) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
-    """A kernel with everything it calls, its name, and the names of its arguments; CompileError for what has no
+    """A kernel with everything it calls, its name, and the names of its arguments. CompileError for code without an
     IR form.
     """
     program.look_from(kernel.declaration)
@@ -73,7 +73,7 @@ def _lowered(
     options: Options,
     lower: Callable[[Instances], AnyResult],
 ) -> AnyResult:
-    """Lowering begins again until nothing new is found that a value of an interface type can be."""
+    """Lowering begins again until no new type of an interface value is found."""
     while True:
         alternatives.begin()
         try:

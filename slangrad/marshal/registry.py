@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.marshal.composed.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.composed.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.containers.arrays import (
@@ -24,7 +25,7 @@ from slangrad.marshal.containers.arrays import (
     pair_marshal,
 )
 from slangrad.marshal.containers.buffers import BufferMarshal
-from slangrad.marshal.containers.memory import TorchCurve
+from slangrad.marshal.containers.memory import TorchCurve, is_texture_type
 from slangrad.marshal.containers.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.host.records import TYPE_KEY, as_fields, reader_of
@@ -37,6 +38,7 @@ from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
+TEXTURES = Late("slangrad.marshal.containers.textures")
 RECORD = "record"
 Key = Callable[[HostValue], Hashable]
 Maker = Callable[[HostValue], Marshal]
@@ -192,6 +194,8 @@ def _enter(kind: type) -> Key:
             return KEYS[kind]
     if is_torch_type(kind):
         KEYS[kind], _MAKERS[kind] = key_of_torch, TorchMarshal
+    elif is_texture_type(kind):
+        KEYS[kind], _MAKERS[kind] = TEXTURES.key_of_texture, TEXTURES.TextureMarshal
     elif issubclass(kind, HostArray):
         KEYS[kind] = _key_of_type
         _MAKERS[kind] = lambda value: HostArrayMarshal(kind)
@@ -224,7 +228,7 @@ def _forget_readers(kind: type) -> None:
 
 def is_built_in(kind: type) -> bool:
     """Whether calls know values of a type by themselves."""
-    is_array = issubclass(kind, HostArray) or is_torch_type(kind)
+    is_array = issubclass(kind, HostArray) or is_torch_type(kind) or is_texture_type(kind)
     return is_array or any(issubclass(built_in, kind) for built_in in _BUILT_IN)
 
 

@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 
 from slangrad.base.disk.store import Json
+from slangrad.base.late import Late
 from slangrad.check.model import types as checked
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data, type_from
@@ -25,6 +26,7 @@ from slangrad.marshal.containers.elements import ElementsLeaf
 from slangrad.marshal.containers.memory import (
     ARRAY_ACCESS,
     TENSOR_ACCESS,
+    TEXTURE_ACCESS,
     TORCH_ACCESS,
     TORCH_CURVE_ACCESS,
     TORCH_PAIR_ACCESS,
@@ -54,14 +56,17 @@ _CLASSES: dict[str, type] = {
         values.Cell, values.CellPart,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
         arrays.Converter, structs.ListPacker,
-        results.CreatedResult, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
+        results.CreatedResult, results.TensorMaker, results.ArrayMaker, results.TorchMaker, results.TextureMaker,
     )
 }  # fmt: skip
+
+_LATE_CLASSES = {"TextureLeaf": Late("slangrad.marshal.containers.textures")}
 
 # fmt: off
 _NAMED: dict[str, object] = {
     "tensor access": TENSOR_ACCESS,
     "array access":  ARRAY_ACCESS,
+    "texture access": TEXTURE_ACCESS,
     "torch access":  TORCH_ACCESS,
     "torch pairs":   TORCH_PAIR_ACCESS,
     "torch curves":  TORCH_CURVE_ACCESS,
@@ -99,12 +104,17 @@ def saved(value: object, types: ProgramTypes) -> Data:
     if isinstance(value, np.dtype) and value.names is None:
         return ["dtype", value.str]
     name = type(value).__name__
-    if _CLASSES.get(name) is not type(value) or not is_dataclass(value):
+    if _class_of(name) is not type(value) or not is_dataclass(value):
         raise Unsaved(f"{value!r} has no form on disk")
     return [
         name,
         {field.name: saved(getattr(value, field.name), types) for field in fields(value) if field.init},
     ]
+
+
+def _class_of(name: str) -> type | None:
+    late = _LATE_CLASSES.get(name)
+    return _CLASSES.get(name) if late is None else getattr(late, name)
 
 
 def saved_type(t: checked.Type, types: ProgramTypes) -> Data:
@@ -158,7 +168,9 @@ def restored(data: Data, types: ProgramTypes) -> Data:
         return _READERS[kind](rest[0])
     if kind == "shown":
         return slang_type_of(restored_type(rest[0]), types)
-    return _CLASSES[kind](**{name: restored(value, types) for name, value in rest[0].items()})
+    made_of_fields = _class_of(kind)
+    assert made_of_fields is not None, kind
+    return made_of_fields(**{name: restored(value, types) for name, value in rest[0].items()})
 
 
 def restored_type(data: Data) -> checked.Type:

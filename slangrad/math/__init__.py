@@ -7,7 +7,7 @@ In: values of `slangrad.marshal.host.vectors`, and numbers.   Out: the same, of 
     math.mul(math.matrix_from_rotation_z(0.5), math.matrix_from_translation(v))
 
 Numbers are Python's, so functions of them are computed in double precision; those of vectors are rounded to their
-elements. Matrices transform column vectors. What runs in kernels is Slang's own library, not this.
+elements. Matrices transform column vectors. Kernels use Slang's own library, not this one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     sqrt(float2(4, 9)) -> float2(2, 3)      max(int3(1, 5, 2), 3) -> int3(3, 5, 3)      sin(0.5) -> a Python float
 
-A row tells the kinds of elements that a function takes (i: signed, u: unsigned, f: floats, b: truth values), what
-it computes, and what its result is made of. Operands are of one type; numbers stand for all components.
+A row has the kinds of elements that a function takes (i: signed, u: unsigned, f: floats, b: truth values), its
+computation, and the type of its result. Operands are of one type; numbers stand for all components.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _described(model: HostArray | None, values: Sequence[object]) -> str:
     return ", ".join(type(value).__name__ for value in values) if model is None else type(model).__name__
 
 
-# --- Others than rows ---------------------------------------------------------------------------------
+# --- Functions without a row --------------------------------------------------------------------------
 
 
 def _any(x: object) -> bool:

@@ -2,7 +2,7 @@
 
     mul(matrix_from_translation(t), matrix_from_rotation_z(0.5)) == rotate(matrix_from_translation(t), 0.5, z)
 
-Points are column vectors, so what is written last happens first. Angles are in radians; depth goes from 0 to 1.
+Points are column vectors, so the last factor applies first. Angles are in radians; depth goes from 0 to 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slangrad.tensors.conversion import HostValue
 
 
 class Handedness(Enum):
-    """Which way one looks along the z axis: against it, or along it."""
+    """The direction of view along the z axis: against it, or along it."""
 
     right_handed = "right_handed"
     left_handed = "left_handed"
@@ -84,7 +84,7 @@ def inverse(x: object) -> HostArray:
 
 
 def transform_point(m: object, v: object) -> HostArray:
-    """A point under a 4x4 matrix; the last row is not looked at."""
+    """A point under a 4x4 matrix; the last row is ignored."""
     matrix, data = floats(m, (4, 4), "transform_point")
     point, place = floats(v, (3,), "transform_point", matrix.dtype)
     return point.of(rounded(data[:3, :3] @ place + data[:3, 3], point.dtype))
@@ -351,7 +351,7 @@ def _orthogonal(data: Data) -> tuple[Data, Data]:
 
 
 def quaternion_of(rotation: Data) -> Data:
-    """x, y, z, w of a 3x3 rotation, by the largest of the four, so that nothing is divided by what is small."""
+    """x, y, z, w of a 3x3 rotation, by the largest of the four, so that no divisor is small."""
     across = rotation - rotation.T
     both = rotation + rotation.T
     trace = np.trace(rotation)

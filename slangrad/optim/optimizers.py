@@ -2,7 +2,7 @@
 
     optimizer = Adam([weights, biases], lr=0.01)
     optimizer.zero_grad();  loss.bwds(...);  optimizer.step()            # gradients attached to the tensors
-    optimizer.step(gradients)                                            # or what grad() returned
+    optimizer.step(gradients)                                            # or the result of grad()
 
 State is kept in float for halves, else in the type of the parameter. `state_dict()` is of numbers and NumPy arrays.
 """
@@ -38,8 +38,8 @@ STEPS = Path(__file__).parent / "steps.slang"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """That of one part of a parameter: in `tensors` by its name, and the path of the part after it. `is_planned`: what
-    is not there is not made, but one zero that is seen as all of it."""
+    """The state of one part of a parameter: in `tensors` by its name, and the path of the part after it.
+    `is_planned`: missing state is not allocated, but a view of a single zero."""
 
     tensors: dict[str, Tensor]
     path: str
@@ -107,8 +107,8 @@ class Optimizer(ABC):
                 parameter.tensor.grad_out.clear()
 
     def step(self, gradients: Sequence[object] | Mapping[object, object] | None = None) -> None:
-        """Move all parameters along their attached gradients, or along those given: in the form of the parameters, or a
-        list in their order."""
+        """Move all parameters along their attached gradients, or along those given: in the form of the parameters,
+        or a list in their order."""
         by_parameter = self._gradients(gradients)
         numbers = (numbers_of_part for gradient in by_parameter for numbers_of_part in gradient.values())
         for part, update in self.advance(by_parameter):
@@ -118,9 +118,9 @@ class Optimizer(ABC):
     def advance(
         self, moved: Sequence[Iterable[str]] | None = None, is_planned: bool = False
     ) -> list[tuple[ParameterPart, ParameterUpdate]]:
-        """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of these
-        parts, for each parameter; by default all. The caller calls `count` when it is made. `is_planned`: only shapes
-        and types of the state are asked for; it takes no memory yet."""
+        """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of
+        these parts, for each parameter; by default all. The caller calls `count` when it is made. `is_planned`:
+        only shapes and types of the state are asked for; it takes no memory yet."""
         self._check_settings()
         self._steps += 1
         try:
@@ -154,11 +154,11 @@ class Optimizer(ABC):
 
     @abstractmethod
     def _check_settings(self) -> None:
-        """Settings out of range would train nothing, or worse."""
+        """ValueError for settings out of range, with which training would fail."""
 
     def cut(self, parts: Sequence[Tensor], part_of: Callable[[int, Tensor], Tensor]) -> None:
-        """Go on with parts of the parameters, and of their state: `part_of` the parameter's number, and a tensor of the
-        shape of the parameter. No parameter is a struct."""
+        """Go on with parts of the parameters, and of their state: `part_of` the parameter's number, and a tensor of
+        the shape of the parameter. No parameter is a struct."""
         self._parameters = parameters_of(list(parts))
         self._state = [
             {name: part_of(i, tensor) for name, tensor in state.items()}
@@ -177,7 +177,7 @@ class Optimizer(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, HostValue]) -> None:
-        """Go on from what `state_dict` gave. Nothing is changed if it does not fit."""
+        """Go on from a result of `state_dict`. No state changes if it does not fit."""
         if state.get("kind") != type(self).__name__:
             raise CallError(
                 CODE,
@@ -219,7 +219,7 @@ def _restored(parameter: OptimizedParameter, saved: Mapping[str, object]) -> dic
 
 def _function(name: str, part: ParameterPart) -> Function:
     """The Slang function of a step, for the type of the numbers."""
-    device: Any = part.numbers.device  # a Device, which tensors do not know
+    device: Any = part.numbers.device  # a Device; tensors have no such type
     module = module_of_package(device, "slangrad.optim", STEPS.read_text)
     return module.require_function(f"{name}_{part.kind}")
 

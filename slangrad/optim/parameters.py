@@ -1,4 +1,4 @@
-"""Parameters as an optimizer sees them: numbers in memory, whatever vectors, structs or strides they are in.
+"""Parameters for an optimizer: numbers in memory, inside of any vectors, structs or strides.
 
 Tensor (5,) of float3, strides (2,)         ->  numbers (5, 3) of float, strides (6, 1), over the same memory
 Tensor (5,) of { float3 at; int n; float m; }  ->  ".at": (5, 3), strides (5, 1); ".m": (5,), strides (5,)

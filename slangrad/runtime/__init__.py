@@ -1,1 +1,1 @@
-"""Devices: memory, kernels, launches. Takes bytes and addresses; knows nothing of the compiler."""
+"""Devices: memory, kernels, launches. Takes bytes and addresses, and depends on no compiler."""

@@ -79,13 +79,14 @@ Failures = list[tuple[int, LaunchFailure]]
 class NativeKernel(Kernel):
     """Compiled functions by address. Without `drain` the runtime hands out chunks itself, a little slower.
 
-    `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
-    kernels that print, or that add floats and rely on no other thread doing so. `granularity`: a chunk has a
-    multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
-    keeps the machine code loaded. A `plan` writes to the launch record how many chunks a batch has, and how many bytes
-    each batch has for partial sums, which `reduce` adds up, or -1 if `fallback` is to run instead; a size that is no
-    multiple of ALIGNMENT says that some adds go to memory itself. A kernel that runs whole groups of `group` threads
-    has chunks of groups, and `granularity` counts groups. One that `follows_memory` asks which memory there is.
+    `ordered`: chunks run one after the other on the calling thread, and no two such kernels run at a time. This
+    serves kernels that print, and those that add floats in a fixed order. `granularity`: a chunk has a multiple of
+    so many threads of x (a multiple of 64, and of the group size where there are groups). `code` keeps the machine
+    code loaded. A `plan` writes to the launch record the number of chunks of a batch, and the bytes of a batch's
+    partial sums, which `reduce` adds up; -1 means that `fallback` runs instead. A size that is no multiple of
+    ALIGNMENT means that some adds go to memory itself. A kernel that runs whole groups of `group` threads has
+    chunks of groups, and `granularity` counts groups. One that `follows_memory` reads the table of all blocks of
+    memory.
     """
 
     entry: int
@@ -118,7 +119,7 @@ class NativeKernel(Kernel):
             self.most_alone = self.granularity
 
     def is_one_chunk(self, grid: Grid) -> bool:
-        """Whether a launch over the grid is to run the function once, and nothing else."""
+        """Whether a launch over the grid runs the function once, and nothing else."""
         return 0 < grid[0] <= self.most_alone and grid[1] == 1 == grid[2]
 
 
@@ -177,7 +178,7 @@ class CpuDevice(Device):
         return super().prepare(kernel, arguments, grid)
 
     def _run_one_chunk(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
-        """What most small calls are: nothing is counted, shared or added up."""
+        """A small launch: one chunk, with nothing counted, shared or added up."""
         if self.is_closed:
             raise DeviceClosedError
         record = take_record()
@@ -323,7 +324,7 @@ class _ChunkRun:
         self._lock = threading.Lock()
 
     def all_chunks(self, threads: int) -> None:
-        """Run a few batches, see how long they take, and ask for as much help as the rest is worth."""
+        """Run a few batches, measure their time, and ask for as many helpers as the rest is worth."""
         spent = self._time_of_a_batch(1)
         if spent < SHORT_BATCH and self._batches > 2 * PROBE:
             spent = self._time_of_a_batch(PROBE)
@@ -354,7 +355,7 @@ class _ChunkRun:
         self._close(job)
 
     def _take_all(self, portion: int) -> None:
-        """In portions, so that Python sees signals in between."""
+        """In portions, so that Python handles signals in between."""
         shared = self._record.shared
         while shared.next < self._batches and not shared.stop:
             self._take(self._record, portion)

@@ -1,12 +1,12 @@
-"""Devices and kernels: what every device can do.
+"""Devices and kernels: the interface of every device.
 
     block = device.allocate(4 * n, zero=True)
     device.write(block.address, numpy_array)
     device.launch(kernel, argument_bytes, (n, 1, 1))          # raises what the kernel reported
     device.read(Region(block.address, (n,), (4,), np.dtype(np.float32)))
 
-The host reaches device memory only through `read`, `write`, `copy` and `clear`. This file has no device;
-`cpu.py` has one.
+The host reaches device memory only through `read`, `write`, `copy` and `clear`. The devices are in `cpu.py` and
+`cuda/device.py`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class MemoryRegion(NamedTuple):
 
     @property
     def runs(self) -> tuple[int, int, list[tuple[int, int]]]:
-        """The items as runs of bytes without gaps: the lowest address, the bytes of a run, and count and step of the
-        runs along each dimension that is left, the smallest step first. There is at least one item."""
+        """The items as runs of bytes without gaps. Gives the lowest address, the bytes of a run, and count and step
+        of the runs along each dimension that is left, the smallest step first. There is at least one item."""
         run, dims = self.dtype.itemsize, list[tuple[int, int]]()
         moving = [
             (size, abs(step))
@@ -91,7 +91,7 @@ class RegionItems:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Kernel:
-    """What all kinds of kernels have in common. Each device knows the subclasses that it can launch."""
+    """The common fields of all kernels. Each device launches some of the subclasses."""
 
     name: str
     argument_size: int
@@ -109,7 +109,7 @@ class PythonKernel(Kernel):
 
 
 class DeviceClosedError(RuntimeError):
-    """Something was asked of a device that is closed."""
+    """A call used a device that is closed."""
 
     code = "E1023"
 
@@ -118,7 +118,7 @@ class DeviceClosedError(RuntimeError):
 
 
 class DeviceMissing(Exception):
-    """A device that this machine does not have: what is missing, and what to do."""
+    """A device that this machine does not have; the text says which part is missing, and the cure."""
 
     def __init__(self, message: str, note: str) -> None:
         self.message = message
@@ -143,6 +143,10 @@ class Device(ABC):
         if self.is_closed:
             raise DeviceClosedError
 
+    def take_printed(self) -> str:
+        """What kernels printed for the host to fetch; they have finished."""
+        return self.printed.take()
+
     def target(self, backend: str) -> str:
         """The target of kernels for this device: the backend's name, with an architecture where it has several."""
         return backend
@@ -161,7 +165,7 @@ class Device(ABC):
         """Run one thread for each point of the grid; `arguments` may be changed as soon as this returns."""
 
     def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
-        """A launch as a function, for those that run it many times."""
+        """A launch as a function, for callers that run it many times."""
         return partial(self.launch, kernel, arguments, grid)
 
     @abstractmethod
@@ -171,6 +175,10 @@ class Device(ABC):
     @abstractmethod
     def read(self, region: MemoryRegion) -> Array:
         """A new C-contiguous host array with a copy of the items."""
+
+    def fetch(self, target: Array, address: int) -> None:
+        """Overwrite a C-contiguous host array by as many bytes of the device."""
+        target[...] = self.read(MemoryRegion(address, target.shape, target.strides, target.dtype))
 
     def put(self, region: MemoryRegion, values: Array) -> None:
         """Overwrite the items by values that broadcast to their shape, of the same dtype."""
@@ -192,7 +200,7 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for everything that was launched; errors that were not raised yet are raised here."""
+        """Wait for all launches, and raise errors of kernels that were not raised yet."""
 
 
 def check_arguments(kernel: Kernel, arguments: bytes | bytearray) -> None:

@@ -1,4 +1,4 @@
-"""A compiled kernel as plain bytes: what a `NativeKernel` is made of, before it has addresses.
+"""A compiled kernel as plain bytes: a `NativeKernel` before it has addresses.
 
     image = KernelImage("k", 16, code, ("entry", "drain"), sites)
     data = image.to_bytes();  KernelImage.from_bytes(data).kernel(load)   ->   NativeKernel
@@ -24,7 +24,7 @@ _LENGTH = Struct("<I")
 
 
 class Image(Protocol):
-    """A kernel as bytes, of whatever target; `about` is what else is to be kept with it."""
+    """A kernel of any target as bytes. `about`: extra JSON that is stored with it."""
 
     def to_bytes(self, about: object = None) -> bytes: ...
 
@@ -37,8 +37,8 @@ DELAYED_GRANULARITY = 1024  # so that adding up the lanes of accumulators takes 
 
 @dataclass(frozen=True, slots=True)
 class KernelImage:
-    """The fields of a `NativeKernel`; `functions` are those of entry, drain and reduce that there are. `about` is
-    what else is to be kept with it, as JSON has it."""
+    """The fields of a `NativeKernel`. `functions`: which of entry, drain and reduce it has. `about`: extra JSON
+    that is stored with it."""
 
     name: str
     argument_size: int
@@ -83,7 +83,7 @@ class KernelImage:
         return KernelImage(code=data[_LENGTH.size + length :], **kept)
 
 
-# What a kernel has from its image as it is.
+# Fields that a kernel takes from its image unchanged.
 _SHARED = tuple(
     field.name for field in fields(KernelImage) if field.name not in ("code", "functions", "about")
 )

@@ -1,12 +1,12 @@
 """The C struct `Launch` that compiled code sees, and its Python side.
 
-Each thread that takes part in a launch has a `Launch` of its own, so compiled code writes it without
-atomics; what the threads share is behind `shared`. Native byte order, natural alignment:
+Each thread that takes part in a launch has its own `Launch`, so compiled code writes it without atomics. The fields
+that threads share are behind `shared`. Native byte order, natural alignment:
 
     struct Shared { i64 next; i32 stop; };
     struct Launch { i64 nx, ny, nz, chunk_x, chunks_x, chunks; Shared* shared; ... };   // see LAUNCH_OFFSETS
 
-This file moves numbers and serves the three callbacks; it starts nothing.
+This file moves numbers and serves the three callbacks; it starts no thread.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Launch(ctypes.Structure):
         ("poll", ctypes.c_void_p),            # void (*)(Launch*), now and then from long loops; null for helpers
         ("released", ctypes.c_int64),         # bit k: lists[k] has freed memory of 2^k bytes; the entry writes 0 first
         ("lists", ctypes.c_void_p * 64),      # where a free piece is, which begins with the address of the next one
-        ("memory", ctypes.c_void_p),          # a table of what memory there is, for kernels of check mode that ask
+        ("memory", ctypes.c_void_p),          # the table of all blocks of memory, for kernels of check mode
     ]
     # fmt: on
 
@@ -98,7 +98,7 @@ class LaunchRecord:
         self.shared = self._own_shared
         self.kernel: Kernel | None = None
         self.prepared: Kernel | None = (
-            None  # whose numbers stand here, ready for another run over the same grid
+            None  # the kernel whose numbers are filled in, ready for another run over the same grid
         )
         self.grid: Grid = (0, 0, 0)
         self.raised: BaseException | None = None
@@ -122,7 +122,7 @@ class LaunchRecord:
         self.launch.batch = 1
 
     def begin_one_chunk(self, kernel: Kernel, tape_limit: int, grid: Grid, threads: int) -> None:
-        """The same for a launch of one chunk of so many threads, quickly where the last one was just like it."""
+        """The same for a launch of one chunk of so many threads; fast if the last launch was the same."""
         if self.prepared is not kernel or self.grid != grid or self.tape_limit != tape_limit:
             self.begin(kernel, tape_limit, grid, (threads, 1, 1))
 
@@ -137,7 +137,7 @@ class LaunchRecord:
         self._limit_tapes(other.tape_limit)
 
     def end(self) -> tuple[tuple[int, LaunchFailure] | None, BaseException | None]:
-        """The first failure with its chunk, and what a callback raised; the record is clean afterwards."""
+        """The first failure with its chunk, and the exception of a callback. Clears the record."""
         self.kernel = self.prepared = None
         raised, self.raised = self.raised, None
         if self._arenas:
@@ -154,7 +154,7 @@ class LaunchRecord:
         return bool(self.launch.error or self._arenas) or self.raised is not None
 
     def fail(self, error: int, site: int, index: int = 0, extent: int = 0) -> None:
-        """What compiled code does by itself; for kernels written in Python."""
+        """Does in Python the record keeping of compiled code; for kernels written in Python."""
         launch = self.launch
         if launch.error:
             return
@@ -253,9 +253,9 @@ def _reserve(address: int, size: int) -> int | None:
 
 
 def _polling(record: LaunchRecord) -> Callable[[int], None]:
-    """Called from long loops, so that Python sees signals. It is a generator that goes on, as Python calls handlers at
-    the very start of a function: what they raise there, no `try` in it could catch. Nor could one that ends before
-    the loop turns back, where Python calls them, too."""
+    """Called from long loops, so that Python handles signals. Python runs handlers at the very start of a function
+    and where a loop turns back. A `try` in a function cannot catch their exceptions at its start, so this is a
+    generator that goes on."""
 
     def wait() -> Generator[None, int, None]:
         while True:

@@ -5,8 +5,8 @@ In: a size in bytes.   Out: a `MemoryBlock` with a stable address aligned to 64 
     block = allocator.allocate(1000, zero=True)   # 1024 bytes of a size class, the first 1000 zero
     del block                                     # kept for the next request of that class, up to `cap` bytes
 
-A block lives as long as it is referred to. Where memory comes from is the `MemorySource`'s business;
-this file only decides what to keep.
+A block lives as long as it is referred to. A `MemorySource` obtains memory; this file only decides which blocks to
+keep.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULT_CAP = 1 << 30
 
 
 class MemorySource(Protocol):
-    """Where memory of one device comes from. A handle may keep its memory alive, if dropping it frees it."""
+    """The source of one device's memory. A handle may keep its memory alive, if dropping it frees it."""
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
         """Address (aligned) and handle of `size` new bytes; MemoryError when there are none."""
@@ -47,7 +47,7 @@ class HostSource:
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
         if size > sys.maxsize - ALIGNMENT:
-            raise MemoryError  # NumPy has other errors for what no index reaches
+            raise MemoryError  # NumPy raises other errors for sizes that no index reaches
         make = np.zeros if zero else np.empty
         array = make(size + ALIGNMENT, np.uint8)
         start: int = array.ctypes.data
@@ -191,9 +191,9 @@ HOST_MEMORY = CachingAllocator(HostSource())
 
 
 class KnownMemory:
-    """All blocks that are alive, as of now, with which kernels of check mode compare addresses: a table
-    { i64 count; { i64 start, end; } ranges[count] } in the order of the addresses. Memory that touches is one range
-    only where blocks overlap. Blocks are found among the objects of the process, so that else no list is kept."""
+    """All blocks that are alive now; kernels of check mode compare addresses with them. The table is
+    { i64 count; { i64 start, end; } ranges[count] } in the order of the addresses. Only blocks that overlap share a
+    range. The blocks are searched among the objects of the process, so that other runs keep no list."""
 
     def __init__(self) -> None:
         blocks = (item for item in gc.get_objects() if type(item) is MemoryBlock)
@@ -212,7 +212,7 @@ class KnownMemory:
 
     @property
     def address(self) -> int:
-        """Where the table is, as long as this object lives."""
+        """The address of the table, valid as long as this object lives."""
         table: int = self._table.ctypes.data
         return table
 

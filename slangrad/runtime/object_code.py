@@ -5,8 +5,8 @@ an object that keeps them valid.
 
     load_object(code, ("entry", "drain"))  ->  Loaded({"entry": 0x7f..., "drain": 0x7f...}, memory)
 
-Memory is written first and made executable afterwards, never both at a time. What this loader does not know
-(another format, a relocation, a symbol from outside) is `Unloadable`; the compiler has a portable loader.
+Memory is written first and made executable afterwards, never both at a time. Another format, an unknown relocation
+or a symbol from outside raises `Unloadable`; the compiler then uses its portable loader.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _symbols(code: bytes, sections: list[Section]) -> list[ObjectSymbol]:
 
 
 def _lay_out(sections: list[Section]) -> tuple[dict[int, int], int, int]:
-    """Offsets of the sections that are kept in memory, how much of it is executable, and all of its size. What is
-    written at run time lies on pages of its own."""
+    """Offsets of the sections in memory, the size of the executable part, and the whole size. Sections that are
+    written at run time have their own pages."""
     offsets: dict[int, int] = {}
     end = 0
     for writable in (0, WRITABLE):

@@ -5,9 +5,8 @@
     work()                             # the asking thread works, too
     job.close()                        # helpers that come later leave at once; waits for those at work
 
-The asking thread never waits for a helper to start, so a busy machine costs nothing but the help.
-The threads are made when they are first needed, as far as there is room for them, and survive neither a fork (new ones
-are made) nor the process.
+The asking thread never waits for a helper to start, so a busy machine only loses the help. Threads are made on
+first use, as far as there is room for them. They survive neither a fork (new ones are made) nor the process.
 """
 
 from __future__ import annotations

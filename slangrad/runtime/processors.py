@@ -1,9 +1,9 @@
-"""How many threads may run at once: the affinity mask and the cgroup's quota (Linux), else the CPU count. And
-which processor this is.
+"""How many threads may run at once (affinity mask and cgroup quota on Linux, else the CPU count), and which
+processor this is.
 
 In: files of the operating system.   Out: a number, at least 1; a text that is another one on other processors.
 
-What asks the operating system about processors is in this file only.
+Only this file asks the operating system about processors.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def available_processors() -> int:
 
 
 def idle_processors() -> int:
-    """About how many of these have nothing to do, the one that runs this process included: at least 1. From the load
-    of the last minute; all, where the system does not tell it."""
+    """About how many of these are idle, the one that runs this process included: at least 1. From the load of the
+    last minute; all of them where the system has no such figure."""
     available = available_processors()
     try:
         busy = os.getloadavg()[0] * available / (os.cpu_count() or 1)
@@ -89,7 +89,8 @@ def _lines(path: Path) -> list[str]:
 
 @cache
 def processor_identity() -> str:
-    """What tells machines apart that cannot run each other's code: the processor's names and abilities."""
+    """A text that differs between machines which cannot run each other's code: the processor's names and
+    features."""
     facts = [sys.platform, platform.machine()]
     if sys.platform.startswith("linux"):
         facts += _first_processor(Path("/proc/cpuinfo"))
@@ -97,7 +98,7 @@ def processor_identity() -> str:
         facts += [_system_value(name) for name in _DARWIN_NAMES]
     else:
         facts += [os.environ.get(name, "") for name in ("PROCESSOR_IDENTIFIER", "PROCESSOR_REVISION")]
-        facts += [platform.node()]  # abilities are not told here
+        facts += [platform.node()]  # features are not listed here
     return "\n".join(facts)
 
 

@@ -1,9 +1,8 @@
-"""What an object file leaves open, filled in: the kinds of relocations that compiled kernels have.
+"""Relocations of an object file: the kinds that compiled kernels have.
 
     APPLY[62, 2](memory, at, target, place)     x86-64: 32 bits at `at` become target - place
 
-A row for each kind. `target` is the address of what is meant, with its addend; `place` that of the bytes to
-be changed.
+A row for each kind. `target` is the address of the symbol with its addend; `place` is that of the bytes to change.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Rule = Callable[[mmap, int, int, int], None]
 
 
 class Unloadable(Exception):
-    """An object file that the own loader cannot load."""
+    """An object file that this loader cannot load."""
 
 
 def _fits(value: int, bits: int) -> int:

@@ -1,4 +1,4 @@
-"""What a kernel reports: index errors, failed assertions, exhausted memory, printed text.
+"""Reports of kernels: index errors, failed assertions, exhausted memory, printed text.
 
 In: the number of a site in the kernel's table, and numbers recorded at run time.
 Out: a Python exception that shows the place, or text for `sys.stdout`:
@@ -41,8 +41,8 @@ NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the source that can report. `text` is a print's format, an assertion's message, or what `in_bounds`
-    checks that is no index."""
+    """A place in the source that can report. `text` is a print's format, an assertion's message, or the name of a
+    check of `in_bounds` that is not about an index."""
 
     location: str = ""
     excerpt: str = ""
@@ -66,7 +66,7 @@ class LaunchFailure:
 
 
 class KernelReport(Exception):
-    """What errors that a kernel reports have in common: its name, and the place in the source."""
+    """The base of errors that a kernel reports: its name, and the place in the source."""
 
     code: str
 
@@ -109,7 +109,7 @@ class KernelRecursionError(KernelReport, RecursionError):
 
 
 class KernelTypeError(KernelReport, TypeError):
-    """A value was passed to an object of another type than the one it belongs to."""
+    """A value was passed to an object of a type other than its own."""
 
     code = "E0905"
 
@@ -121,8 +121,8 @@ class KernelTypeError(KernelReport, TypeError):
 
 
 class NotFiniteError(KernelReport, FloatingPointError):
-    """In check mode: a kernel computed or loaded a NaN or an infinity. `thread` is its x, y and z, None where these are
-    too large to be told; `call` the index of the call, for calls of functions."""
+    """In check mode: a kernel computed or loaded a NaN or an infinity. `thread` is its x, y and z, None where these
+    are too large to record; `call` the index of the call, for calls of functions."""
 
     code = "E0906"
 
@@ -158,8 +158,8 @@ class NotFiniteError(KernelReport, FloatingPointError):
 
 
 class PointerError(KernelReport, IndexError):
-    """A null pointer was used; in check mode also one outside of what it was made from, or of all memory that there is.
-    Reads gave zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
+    """A null pointer was used; in check mode also a pointer outside of its buffer, or outside of all memory. Reads
+    gave zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
 
     code = "E0907"
 
@@ -188,7 +188,7 @@ def _address(number: int) -> int:
 
 
 class LaunchReports(Protocol):
-    """Where a kernel written in Python reports to."""
+    """The receiver of reports of a kernel written in Python."""
 
     def fail(self, error: int, site: int, index: int = 0, extent: int = 0) -> None:
         """Record an error; the first one is raised after the launch."""
@@ -208,7 +208,7 @@ def describe(code: str, message: str, site: Site, note: str) -> str:
 
 
 def exception_of(failure: LaunchFailure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
-    """The exception that tells the user about a failure."""
+    """The exception for a failure."""
     if failure.error == OUT_OF_MEMORY:
         note = f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
         message = f"kernel '{kernel}' ran out of memory for the values that its reverse sweep or its recursion keeps"
@@ -229,7 +229,7 @@ def exception_of(failure: LaunchFailure, kernel: str, sites: Sequence[Site], tap
 
 
 def write_text(text: str) -> None:
-    """To wherever Python prints now; nowhere when there is no standard output."""
+    """To Python's current standard output; dropped when there is none."""
     if sys.stdout is not None:
         sys.stdout.write(text)
 
@@ -238,7 +238,7 @@ MOST_PRINTED = 16 << 20  # letters that are kept
 
 
 class Printed:
-    """What `print` of kernels has written, until the host fetches it."""
+    """The text that `print` of kernels has written, until the host fetches it."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -250,13 +250,13 @@ class Printed:
             self._lines.append(line if self._room > 0 else "(more was printed than is kept)\n")
 
     def take(self) -> str:
-        """All of it, and begin anew."""
+        """The whole text; the next one starts empty."""
         lines, self._lines, self._room = self._lines, [], MOST_PRINTED
         return "".join(lines)
 
 
 def print_site(site: Site, values: Sequence[Value], printed: Printed | None) -> None:
-    """Where a print has a format with braces, it is for the host to fetch."""
+    """Prints whose format has braces go to a buffer that the host fetches."""
     line = FORMATS.format_of(site.text).render(values)
     if printed is not None and FORMATS.has_braces(site.text):
         printed.add(line)

@@ -115,7 +115,8 @@ def store_private(w: Widening, b: Builder, base: Value, value: Value) -> None:
 
 
 def blended(b: Builder, mask: Value, new: Value, old: Value) -> Value:
-    """What is stored where `old` was loaded; LLVM is kept from making a masked store of it where these are slow."""
+    """A value that is stored where `old` was loaded, in a form that LLVM does not turn into a masked store where
+    these are slow."""
     return b.emit("select", mask, new, old, stored=True)
 
 

@@ -4,7 +4,7 @@
     ... under a mask                                                call @f.16.1 %n, %v, %mask
 
 A pattern says of each argument whether it is uniform, strided by a number that is known, or varying; a version under a
-mask has it as its last parameter. What a version gives has the shapes that its analysis finds. Versions are shared by
+mask has it as its last parameter. The results of a version have the shapes of its analysis. Versions are shared by
 the forms of a kernel.
 """
 
@@ -27,7 +27,7 @@ Pattern = tuple[LaneShape, ...]
 
 
 class FunctionVersions:
-    """All versions at some number of lanes, made when they are asked for."""
+    """All versions at some number of lanes, made on demand."""
 
     def __init__(
         self, functions: Sequence[Function], lanes: int, exclusive: bool, rules: Mapping[str, Rule]
@@ -47,7 +47,7 @@ class FunctionVersions:
     # --- for the analysis of callers
 
     def results(self, op: Op, arguments: Sequence[LaneShape]) -> list[LaneShape]:
-        """The shapes of what a call gives."""
+        """The shapes of a call's results."""
         shapes = self._analyzed(op.attributes["callee"], tuple(map(passed_as, arguments)))
         return [passed_as(shapes.of(v)) for v in self._functions[op.attributes["callee"]].region.yields]
 
@@ -69,7 +69,7 @@ class FunctionVersions:
         return self._made[key]
 
     def _only_computes(self, name: str) -> bool:
-        """Whether lanes that are off may run it with any arguments: it surely ends and reaches no memory."""
+        """Whether lanes that are off may run it with any arguments: it certainly ends and reaches no memory."""
         if name not in self._computes:
             ops = walk(self._functions[name].region)
             self._computes[name] = all(

@@ -130,7 +130,7 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
     def one_by_one(inner: Builder) -> tuple[Value, ...]:
         safe = op.attributes.get("alone") and not op.attributes.get(
             "own"
-        )  # to touch what lanes that are off reach
+        )  # to touch memory that only lanes that are off reach
         if combines and safe and _add_to_elements(w, inner, op):
             return ()
         old = in_lane_order(w, inner, op, lambda b, operands, lane: _act(w, b, op, operands))
@@ -236,7 +236,7 @@ def _together(w: Widening, b: Builder, op: Op) -> tuple[Value, ...]:
 
 
 def _replacement(b: Builder, kind: str, old: Value, values: Sequence[Value]) -> Value:
-    """What an atomic leaves in memory."""
+    """The new value of an atomic in memory."""
     if kind == "exchange":
         return values[0]
     if kind == "compare_exchange":

@@ -34,7 +34,7 @@ class Strided:
 
 
 class LaneForms:
-    """What has become of the values of the kernel."""
+    """The forms of the kernel's values."""
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
@@ -198,7 +198,7 @@ def _convert(forms: LaneForms, b: Builder, op: Op) -> Strided:
 
 
 def _widen(forms: LaneForms, b: Builder, old: Value, target: Scalar) -> Strided:
-    """As a number of more bits. The guard says that no lane is beyond the number where they wrap."""
+    """As a number of more bits. The guard: no lane is beyond the number where they wrap."""
     source, form = scalar_type(old), forms.strided(old)
     stride = b.emit("convert", b.emit("convert", form.stride, type=_signed(source)), type=I64)
     guards = [] if form.guard is None else [form.guard]

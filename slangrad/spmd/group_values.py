@@ -1,6 +1,7 @@
 """Which values are the same in all threads of a group, and which barriers all of its threads come to.
 
-    %g = div (thread_id), %size     FIXED    known before the threads run: arguments, places in the grid, what follows
+    %g = div (thread_id), %size     FIXED    known before the threads run: arguments, places in the grid, values of
+    these
     %n = load %shared               SAME     each thread has it, and it is the same where threads do not race
     %i = rem (thread_id), %size     OWN
 

@@ -3,8 +3,8 @@
     a; barrier; b          for %step { a for thread step * W + lane }     for %step { b for the same thread }
 
 In: a flat kernel of one thread.   Out: one of a lane that runs every W-th thread of the group that `group_id` names.
-What a thread needs after a barrier is kept in local memory, or computed again where that is cheap. Loops and
-branches around barriers are outside of the loops over threads, on values that all threads of the group share.
+Values that a thread needs after a barrier are kept in local memory, or computed again where that is cheap. Loops
+and branches around barriers are outside of the loops over threads, on values that all threads of the group share.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.group_values import GroupValues
 
-CHEAP = 16  # what costs less is computed again after a barrier, not kept
-LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
+CHEAP = 16  # cheaper values are computed again after a barrier, not kept
+LARGE = 600  # ops: a larger kernel has no separate form for complete groups
 COUNTS = ("nx", "ny", "nz")
 
 Values = tuple[Value, ...]
@@ -71,7 +71,7 @@ def run_in_groups(kernel: Function, lanes: int, functions: Mapping[str, Function
 
 
 class _GroupSplit:
-    """`fixed`: what is known of the group, by old value. `slots`: local memory of values that are kept, one element
+    """`fixed`: values of the group, by old value. `slots`: local memory of values that are kept, one element
     for each thread that a lane runs. `complete`: whether all threads of the group are in the grid."""
 
     def __init__(self, kernel: Function, lanes: int, functions: Mapping[str, Function]) -> None:
@@ -92,7 +92,7 @@ class _GroupSplit:
         self._moved: dict[Value, None] = {}  # allocs that outlive a phase
         self._find_kept(self.nodes)
 
-    # --- what belongs to which phase
+    # --- phases of values
 
     def _plan(self, region: Region) -> list[Node]:
         nodes: list[Node] = []
@@ -118,7 +118,7 @@ class _GroupSplit:
         pure = op.name in PRIMITIVES and primitive_effect(op.name, op.operands) == PURE
         return pure and all(map(self.values.is_fixed, op.results))
 
-    # --- what is kept
+    # --- kept values
 
     def _find_kept(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -132,7 +132,7 @@ class _GroupSplit:
                     self._find_kept(inner)
 
     def _need(self, values: Sequence[Value]) -> None:
-        """These are used in another phase than that which made them, perhaps."""
+        """Values that may be used in a phase other than the one that made them."""
         for value in values:
             op = self.values.makers.get(value)
             if self.values.is_fixed(value) or value in self._kept:
@@ -145,12 +145,12 @@ class _GroupSplit:
                 self._kept[value] = None
 
     def _is_made_again(self, value: Value, op: Op) -> bool:
-        """Addresses of a thread's own memory are always made again: they are not kept anywhere."""
+        """Addresses of a thread's own memory are always made again, never kept."""
         local = isinstance(value.type, Pointer) and value.type.space == "local"
         return local or self._cost(value) <= CHEAP
 
     def _cost(self, value: Value) -> int:
-        """Of making it again from what the group knows; more than CHEAP where that cannot be done."""
+        """The cost of making it again from values of the group; more than CHEAP if that is impossible."""
         if self.values.is_fixed(value):
             return 0
         if value not in self._costs:
@@ -166,7 +166,7 @@ class _GroupSplit:
     # --- memory
 
     def allocate(self, b: Builder) -> None:
-        """What is shared, and what is kept for each thread."""
+        """Shared values, and values kept for each thread."""
         for op in walk(self.kernel.region):
             name = op.attributes.get("name")
             if op.name == "shared" and isinstance(name, str) and name not in self.shared:
@@ -185,7 +185,7 @@ class _GroupSplit:
         self._allocate_around(b, self.nodes)
 
     def _allocate_around(self, b: Builder, nodes: list[Node]) -> None:
-        """A loop carries, and a branch gives, what threads differ in through memory."""
+        """Values that differ between threads are carried by a loop, or returned by a branch, through memory."""
         for node in nodes:
             if not isinstance(node, Around):
                 continue
@@ -359,7 +359,7 @@ class _GroupSplit:
         self.fixed |= {op.results[i]: value for i, value in zip(fixed, results, strict=True)}
 
     def _while(self, b: Builder, node: Around) -> None:
-        """The test is asked before the loop and at the end of each round; the loop carries the answer."""
+        """The test runs before the loop and at the end of each round; the loop carries its result."""
         op, (test, body) = node.op, node.op.regions
         moved, fixed = self._begin(b, body.parameters, op.operands)
 
@@ -388,7 +388,7 @@ class _GroupSplit:
     def _begin(
         self, b: Builder, carried: Sequence[Value], starts: Sequence[Value]
     ) -> tuple[list[int], list[int]]:
-        """What a loop carries begins in memory, or as values of the group; which is which."""
+        """The starts of carried values, in memory or as values of the group; returns which is which."""
         fixed = [i for i, value in enumerate(carried) if self.values.is_fixed(value)]
         moved = [i for i, value in enumerate(carried) if not self.values.is_fixed(value)]
         self._move(b, [(self.slots[carried[i]], starts[i]) for i in moved])
@@ -411,7 +411,7 @@ _AROUND: dict[str, Callable[[_GroupSplit, Builder, Around], None]] = {
 
 
 class Thread(Rebuild):
-    """One thread in one phase: `new` has what it knows."""
+    """One thread in one phase: `new` has its values."""
 
     def __init__(
         self, split: _GroupSplit, b: Builder, step: Value, places: list[tuple[Value, Value]]
@@ -429,7 +429,7 @@ class Thread(Rebuild):
         self.split, self.b, self._step, self._in = split, b, step, places
 
     def know(self, values: Sequence[Value]) -> None:
-        """What was made before: of the group, in memory, or to be made again."""
+        """A value from before: of the group, in memory, or made again."""
         for value in values:
             if value not in self.new:
                 self.new[value] = self._find(value)

@@ -5,9 +5,9 @@ In: a flat kernel. Out: the same with `lanes<T>` values and, if asked for, a par
     %c = less %x, %zero                        %c = less %x, %zero          : lanes<bool>
     %y = if %c { yield %a } { yield %b }       %y = select %c, %a, %b       : lanes<f32>
 
-A uniform branch stays one. Of a varying one whose arms are cheap both are computed; else an arm is masked,
-and skipped when no lane wants it. uniformity.py has decided what is uniform; loops are in loops.py, memory
-and reports in access.py and effects.py.
+A uniform branch stays a branch. A varying branch with cheap arms computes both; else each arm is masked, and
+skipped if no lane takes it. uniformity.py decides which values are uniform. Loops are in loops.py, memory in
+access.py, reports in effects.py.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _varying_if(w: Widening, b: Builder, op: Op) -> None:
 
 
 def _together(op: Op) -> bool:
-    """Whether both arms are computed for all lanes: as [branch] or [flatten] say, else where they are cheap."""
+    """Whether both arms are computed for all lanes: by [branch] or [flatten], else if they are cheap."""
     cost, hint = sum(map(_pure_cost, op.regions)), op.attributes.get("arms")
     if hint == "branch":
         return False
@@ -196,7 +196,7 @@ def _arm(
 
 
 def _pure_cost(region: Region) -> float:
-    """What the region costs; infinity where its ops may not run for lanes that are off."""
+    """The cost of the region; infinity if its ops must not run for lanes that are off."""
     total = 0.0
     for op in region.ops:
         if op.name == "if":

@@ -3,9 +3,9 @@
     for %n, %x (%i, %v) {...}        where %n differs: to the largest count; lanes with %i < %n are live
     while %x (%v) {test} {body}      where the test differs: while there are live lanes
 
-Lanes that have left keep what they carried. Live lanes have run the same iterations, so what they carry may
-be uniform among them (the number of the iteration is) and differ afterwards: then a copy of it in lanes is
-carried for those that have left. In a reverse loop lanes begin at different times; there it is not so.
+Lanes that have left keep their carried values. Live lanes have run the same iterations, so a carried value may be
+uniform among them (the number of the iteration is) and differ afterwards. Then a copy in lanes is carried for those
+that have left. In a reverse loop lanes begin at different times, so this does not hold.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from slangrad.spmd.masks import Mask, any_lane
 
 
 class CarriedLanes:
-    """What a loop carries: a packed value for each old one, then copies in lanes of those that need them."""
+    """The carried values of a loop: a packed value for each old one, then copies in lanes of those that need
+    them."""
 
     def __init__(self, w: Widening, old: Sequence[Value], results: Sequence[Value]) -> None:
         self._w = w

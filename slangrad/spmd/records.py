@@ -80,7 +80,7 @@ class _Joining:
         return replace(op, regions=tuple(self.region(r) for r in op.regions))
 
     def _join(self, ops: list[Op]) -> dict[Op, tuple[Op, ...]]:
-        """What stands for ops that are part of a group."""
+        """The replacements of ops that are part of a group."""
         replaced: dict[Op, tuple[Op, ...]] = {}
         loads: dict[Value, RecordGroup] = {}
         stores: RecordGroup | None = None
@@ -121,7 +121,8 @@ class _Joining:
     def _add_store(
         self, group: RecordGroup | None, place: tuple[Value, int], op: Op, replaced: dict[Op, tuple[Op, ...]]
     ) -> RecordGroup | None:
-        """A group of stores is of use when it is complete only: what is between components is not ours."""
+        """Only a complete group of stores can become one: other stores between the components would be
+        overwritten."""
         root, index = place
         if group is None or group.root is not root or index in group.values:
             group = RecordGroup(root)

@@ -81,7 +81,7 @@ def elementwise(op: Op, shapes: Sequence[LaneShape], constant: Constant, lanes: 
 
 
 def _number(shape: LaneShape, constant: Number | None) -> int | None:
-    """What a term adds to `affine`."""
+    """The contribution of a term to `affine`."""
     return shape.affine if shape.is_strided else None if constant is None else int(constant)
 
 
@@ -190,7 +190,7 @@ def _select(op: Op, shapes: Sequence[LaneShape], constant: Constant, lanes: int)
 
 Rule = Callable[[Op, Sequence[LaneShape], Constant, int], LaneShape]
 
-# What keeps a stride. All other ops on something strided are varying.
+# Ops that keep a stride. All other ops on strided operands are varying.
 RULES: dict[str, Rule] = {
     "add": _sum,
     "sub": _difference,

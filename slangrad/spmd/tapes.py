@@ -110,7 +110,7 @@ Combine = Callable[[Builder, Callable[[], Value], Value], Value]
 
 
 def _write(w: Widening, b: Builder, op: Op, combine: Combine) -> None:
-    """Replace elements by what `combine` makes of the old element, which it may not want, and the operand."""
+    """Replace elements by `combine(old element, operand)`; `combine` may ignore the old element."""
     element, value = pointer_of(op.operands[0].type).element, op.operands[2]
     if _has_row(w, op):
         row = _row(w, b, op, True)

@@ -4,7 +4,7 @@ In: a flat kernel and the number of lanes.   Out: `Shapes`, asked by value.
 
     %i = thread_id {axis=0}      strided 1        %c = less %i, %n          varying
     %n = load %p                 uniform          if %c {...}               a varying branch
-    %a = alloc {count=8}         each lane has its own, or uniform where all that is stored is
+    %a = alloc {count=8}         each lane has its own; uniform if all stored values are
 
 A fixpoint: values start uniform and only become less so. Nothing is rewritten here.
 """
@@ -45,7 +45,7 @@ class Shapes:
         parameters: Sequence[LaneShape] = (),
         results: Results | None = None,
     ) -> None:
-        """`parameters`: shapes of those of a function. `results`: shapes of what calls give."""
+        """`parameters`: shapes of a function's parameters. `results`: shapes of the results of calls."""
         self.lanes = lanes
         self._results = results
         self._of: dict[Value, LaneShape] = {}
@@ -119,7 +119,7 @@ class Shapes:
         self._set(result, strided(element_size(result.type)) if private else UNIFORM)
 
     def _variable(self, op: Op, uniform_control: bool) -> None:
-        """Each lane has its own, whatever it holds: its address may be told to anybody."""
+        """Each lane has its own memory in any case, because its address may go to other threads."""
         (result,) = op.results
         same = all(s.is_uniform for s in self.all_of(op.operands))
         self._set(result, strided(element_size(result.type)) if same else VARYING)
@@ -169,9 +169,9 @@ class Shapes:
             self._set(result, a if x is y else join(a, b) if uniform else VARYING)
 
     def _loop(self, op: Op, uniform_control: bool) -> None:
-        """A carried value is what it starts as and what the body yields. Where the live lanes began together they have
-        made the same iterations, so what is uniform among them may be carried, too. Lanes that leave at different
-        times leave with different values.
+        """A carried value joins its start and the yield of the body. If the live lanes began together they have run
+        the same iterations, so a value that is uniform among them may be carried, too. Lanes that leave at
+        different times leave with different values.
         """
         values, condition = carried(op), decides(op)
         uniform = condition not in self._of or self._of[condition].is_uniform

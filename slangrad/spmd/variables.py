@@ -1,7 +1,7 @@
-"""Variables that have an address, for lanes: those of the lanes follow each other, so that each is in one piece.
+"""Variables that have an address, in lanes: the copies of the lanes follow each other, so that each is contiguous.
 
 %x = variable                  one piece of local memory for all lanes; lane l has its own at l
-%x = variable %depth           a row for each depth of calls that call themselves, made when it is first reached
+%x = variable %depth           a row for each depth of recursion, made on first use
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Waves: what the lanes that are on tell each other.
+"""Waves: exchange between the lanes that are on.
 
     %s = wave_reduce{add} %x      lane_reduce{add} (select %mask, %x, -0.0)     : f32, the same in all lanes
     %b = wave_ballot %c           lane_bits (and %mask, %c)                     : u32
     %v = wave_read %x, %l         lane_get %x, %l; zero where lane %l is off
 
-A wave is as wide as the kernel's lanes. At one lane the rules `ALONE` answer instead, and there are no lanes.
+A wave is as wide as the kernel's lanes. At one lane the rules `ALONE` apply, and there are no lanes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import each_lane
 
-FIRST = {"add": 0, "mul": 1}  # what a scan gives its first lane
+FIRST = {"add": 0, "mul": 1}  # the result of a scan in its first lane
 
 
 def _reduce(w: Widening, b: Builder, op: Op) -> None:

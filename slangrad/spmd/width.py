@@ -71,37 +71,43 @@ def _local_bytes(op: Op) -> int:
 
 
 class _Body:
-    """Of a loop: bytes a lane of what is computed, of what is ready at once, and of what lives at once."""
+    """Of a loop: bytes a lane of all computed values, of those ready at once, and of those live at once."""
 
     def __init__(self, region: Region, shapes: Shapes) -> None:
-        self._shapes = shapes
         ops = list(_straight(region))
-        work = sum(self._size(v) for op in ops for v in op.results)
+        work = sum(_size(v, shapes) for op in ops for v in op.results)
         depth: dict[Value, int] = {}
         for op in ops:
             below = max((depth.get(v, 0) for v in op.operands), default=0)
             for result in op.results:
-                depth[result] = below + (self._size(result) > 0)
+                depth[result] = below + (_size(result, shapes) > 0)
         self.ready = work / max([1, *depth.values()])
-        self.live = self._most_live(region, ops)
+        self.live = live_bytes(region, shapes)
 
     def waits(self, registers_a_byte: float) -> bool:
         return 0 < self.ready * registers_a_byte < IN_FLIGHT
 
-    def _size(self, value: Value) -> int:
-        """Bytes a lane; nothing for what all lanes share and for addresses."""
-        shape = self._shapes.of(value)
-        kept = isinstance(value.type, Scalar) and not shape.is_uniform and not shape.is_strided
-        return layout_of(value.type).size if kept else 0
 
-    def _most_live(self, region: Region, ops: list[Op]) -> int:
-        live = {v for v in region.yields if self._size(v)}
-        most = sum(map(self._size, live))
-        for op in reversed(ops):
-            live.difference_update(op.results)
-            live.update(v for v in op.operands if self._size(v))
-            most = max(most, sum(map(self._size, live)))
-        return most
+def live_bytes(region: Region, shapes: Shapes) -> int:
+    """The most bytes a lane that live at once in straight code; branches count as part of it."""
+    ops = list(_straight(region))
+    sizes = {v: size for v in region.yields if (size := _size(v, shapes))}
+    most = live = sum(sizes.values())
+    for op in reversed(ops):
+        live -= sum(sizes.pop(v, 0) for v in op.results)
+        for v in op.operands:
+            if v not in sizes and (size := _size(v, shapes)):
+                sizes[v] = size
+                live += size
+        most = max(most, live)
+    return most
+
+
+def _size(value: Value, shapes: Shapes) -> int:
+    """Bytes a lane; zero for values that all lanes share and for addresses."""
+    shape = shapes.of(value)
+    kept = isinstance(value.type, Scalar) and not shape.is_uniform and not shape.is_strided
+    return layout_of(value.type).size if kept else 0
 
 
 def _straight(region: Region) -> Iterator[Op]:

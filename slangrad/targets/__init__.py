@@ -1,1 +1,1 @@
-"""What becomes of a flat kernel: a file for each target."""
+"""From a flat kernel to code: a file for each target."""

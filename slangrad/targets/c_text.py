@@ -1,4 +1,5 @@
-"""Plain C text of a flat kernel: the smallest target, to be read, and to show that the seam for targets holds.
+"""Plain C text of a flat kernel: the smallest target, for reading, and as proof that the interface of targets
+holds.
 
     void kernel(char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to)
 
@@ -37,8 +38,8 @@ typedef void (*report_function)(void *to, int site, int64_t index, int64_t exten
 
 AROUND = "char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to"
 
-# What an operator is in C: {x}, {y}, {z} are operands, {T} is their type, {U} the unsigned one, {f} the suffix of
-# functions of it, {R} the type of the result. Integers wrap; a quotient by zero is zero.
+# Operators in C: {x}, {y}, {z} are operands, {T} is their type, {U} the unsigned one, {f} the suffix of its
+# functions, {R} the type of the result. Integers wrap; a quotient by zero is zero.
 # fmt: off
 ANY = {"select": "{x} ? {y} : {z}", "bitcast": "BITS({R}, {x})", "load": "LOAD({R}, {x})", "zero": "0"}
 COMMON = {
@@ -263,7 +264,7 @@ def _thread_id(w: CWriter, op: Op) -> None:
 
 
 def _call(w: CWriter, op: Op) -> None:
-    """What a function gives is left in variables whose addresses come last."""
+    """Results of a function go to variables whose addresses are its last parameters."""
     for r in op.results:
         w.declare(r)
     passed = [*map(w.name, op.operands), *(f"&{w.name(r)}" for r in op.results)]
@@ -294,7 +295,7 @@ def _function(w: CWriter, function: Function) -> None:
 
 
 def write_c(kernel: FlatKernel) -> list[Line]:
-    """The text of a kernel, in lines that know what they were made from."""
+    """The text of a kernel, in lines with the spans that they come from."""
     if kernel.group is not None:
         raise CompileError([Diagnostic("E9003", "groups are not supported as C", kernel.function.span)])
     w = CWriter(kernel, {f.name: f"function_{i}" for i, f in enumerate(kernel.functions)})

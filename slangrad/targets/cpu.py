@@ -40,7 +40,7 @@ from slangrad.unit import FlatKernel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summed:
-    """`adds`: what waits for the end of the launch; None where nothing may."""
+    """`adds`: the float adds that wait for the end of the launch; None where there are none."""
 
     flat: FlatKernel
     adds: DelayedAdds | None
@@ -163,7 +163,8 @@ def finish(written_and_image: tuple[WithText, KernelImage]) -> BuiltKernel:
 
 
 def show_delayed(summed: Summed) -> list[Line]:
-    """The kernel whose float adds wait for the end of the launch, what runs before and after; none if none may wait."""
+    """The kernel whose float adds wait for the end of the launch, with the functions before and after it; None
+    without such adds."""
     if summed.adds is None:
         return [Line("// no float add waits for the end of the launch")]
     return [line for f in summed.in_ir for line in function_lines(f)]

@@ -1,4 +1,4 @@
-"""The interpreter as a target: flat IR is run as it is, by the oracle."""
+"""The interpreter as a target: the oracle runs flat IR directly."""
 
 from __future__ import annotations
 

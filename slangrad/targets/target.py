@@ -1,8 +1,8 @@
-"""A target: the stages behind flat IR, and what they lead to.
+"""A target: the stages after flat IR, and their result.
 
-backend     its name and traits, its device, how its code is kept (backends.py)
-tail        the stages from a FlatKernel on
-finish      the last value to what a device launches, and bytes that can be kept
+backend     its name and traits, its device, the form of its code on disk (backends.py)
+tail        the stages after a FlatKernel
+finish      makes of the last value a kernel that a device launches, and bytes for the disk
 """
 
 from __future__ import annotations

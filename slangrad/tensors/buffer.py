@@ -4,7 +4,7 @@
     buffer.copy_from_numpy(array)      # converted to the element's scalar type where no value changes
     buffer.to_numpy()                  # the bytes, np.uint8
 
-`device` is a runtime device or an object whose attribute `runtime` is one; `buffer.device` is what was given.
+`device` is a runtime device or an object whose attribute `runtime` is one; `buffer.device` is that object.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MemoryType(Enum):
 
 
 class ResourceState(Enum):
-    """What memory is used for next, as programs tell other devices; here nothing changes with it."""
+    """The next use of memory, which programs declare for other devices; here it has no effect."""
 
     undefined = "undefined"
     general = "general"
@@ -76,7 +76,7 @@ READ_WRITE = BufferUsage.shader_resource | BufferUsage.unordered_access
 
 
 def runtime_of(device: object, argument: str = "device") -> Device:
-    """The runtime device behind what users hold; TypeError for anything else."""
+    """The runtime device of a user's device; TypeError for other objects."""
     runtime = getattr(device, "runtime", None)
     if not isinstance(runtime, Device):
         raise TypeError(f"{argument}: expected a device, as create_device() gives one, not {device!r}")

@@ -3,7 +3,7 @@
     int64 [1, 2]   to int32   -> int32 [1, 2]
     float64 [0.1]  to float32 -> ValueError: pass array.astype(np.float32) if rounding is meant
 
-Nothing is ever rounded, wrapped or cut off here.
+No value is ever rounded, wrapped or cut off here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 AnyArray = npt.NDArray[Any]  # of any dtype
-# A value as users have it: a number, list, dict, array, tensor, an object of their own. Code looks at its class, or the
+# A user's value: a number, list, dict, array, tensor, or an object of their own class. Code looks at its class, or the
 # signature of a call has fixed that.
 HostValue = Any
 Flags = npt.NDArray[np.bool_]
@@ -41,14 +41,15 @@ def convert_exactly(array: AnyArray, dtype: np.dtype, argument: str) -> AnyArray
 
 
 def _is_safe(source: np.dtype, target: np.dtype) -> bool:
-    """Whether all values survive. NumPy counts 64-bit integers to float64 as safe; they are not."""
+    """Whether all values survive. NumPy counts 64-bit integers to float64 as safe, which is wrong for large
+    ones."""
     if source.kind in "iu" and target.kind == "f" and source.itemsize == 8:
         return False
     return np.can_cast(source, target, "safe")
 
 
 def _lost(array: AnyArray, converted: AnyArray) -> Flags:
-    """Which values changed. Converting back alone would miss what wraps around or saturates."""
+    """Which values changed. Converting back alone would miss values that wrap around or saturate."""
     changed: Flags = converted.astype(array.dtype) != array
     if array.dtype.kind == "f" and converted.dtype.kind == "f":
         return changed & ~(np.isnan(array) & np.isnan(converted))

@@ -132,8 +132,9 @@ _SCALARS: dict[tuple[FormatType, int], ir.Scalar] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FormatInfo:
-    """Facts about a format: how numbers are read (`type`), bits of each channel, bytes of a pixel, or of a block of
-    `block_width` times `block_width` pixels where these are compressed, and whether it has depths or stencils."""
+    """Facts about a format: how numbers are read (`type`), bits of each channel, bytes of a pixel, and whether it
+    has depths or stencils. In compressed formats the bytes are those of a block of `block_width` times
+    `block_width` pixels."""
 
     format: Enum
     type: FormatType
@@ -173,12 +174,12 @@ class FormatInfo:
 
     @property
     def dxgi_format(self) -> int:
-        """The number that Direct3D knows it by; zero for none."""
+        """Its number in Direct3D; zero for none."""
         return NATIVE[self.name][0]
 
     @property
     def vk_format(self) -> int:
-        """The number that Vulkan knows it by; zero for none."""
+        """Its number in Vulkan; zero for none."""
         return NATIVE[self.name][1]
 
     def is_depth_stencil(self) -> bool:
@@ -222,7 +223,7 @@ def get_format_info(format: Enum) -> FormatInfo:
 
 
 def element_of(format: Enum) -> Type | None:
-    """The type of what a buffer of this format holds; None for `undefined`, ValueError where Slang has none."""
+    """The element type of a buffer of this format; None for `undefined`, ValueError where Slang has none."""
     info = get_format_info(format)
     if info.type is FormatType.unknown:
         return None

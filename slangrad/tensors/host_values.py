@@ -161,7 +161,7 @@ def _numbers_of(view: StridedView) -> tuple[np.dtype, tuple[int, ...]]:
 
 
 def _assign_values(view: StridedView, value: HostValue) -> None:
-    """Fields by their names, for every element or for each one; what is left out stays as it is."""
+    """Fields by their names, for all elements or one by one; fields that are left out keep their values."""
     is_listed = isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
     if is_listed and len(value) != view.element_count:
         raise ValueError(f"value: {len(value)} values for {view.element_count} elements")

@@ -84,7 +84,7 @@ def _encoded(array: AnyArray, linear: bool) -> AnyArray:
 
 
 def _opened(path: str | PathLike[str]) -> tuple[AnyArray, bool]:
-    """The numbers, and whether they are encoded as sRGB is: whole numbers are."""
+    """The numbers, and whether they are in sRGB: whole numbers are."""
     try:
         opened = PILLOW.open(path)
     except ImportError:

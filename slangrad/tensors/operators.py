@@ -1,6 +1,6 @@
 """Python's operators of tensors: equality element by element, the truth of one element; no arithmetic.
 
-    x == y            ->   a NumPy array of truth values            x is y   tells whether they are the same object
+    x == y            ->   a NumPy array of truth values            x is y   whether they are the same object
     if x: ...         ->   ValueError for more than one element     x + 1    ->   TypeError: Slang functions compute
 
 Tensors are found by identity in dicts and sets, as arrays of PyTorch are.

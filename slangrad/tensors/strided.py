@@ -1,9 +1,9 @@
-"""A strided view of a buffer: what the call path reads, and the ways to and from the host.
+"""A strided view of a buffer: the facts that a call reads, and conversions to and from the host.
 
     view.address      of the first element          view.shape, view.strides      in elements
     view.to_numpy()   float3 (5,) -> float32 (5, 3)  view.copy_from_numpy(array)   checked, never rounded
 
-Knows nothing of gradients; `tensor.py` adds them.
+Gradients are in `tensor.py`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StridedView(Operators):
 
     @property
     def dtype(self) -> object:
-        """The element type: the type of a module that was given, else what the public API shows."""
+        """The element type: the module's type if the tensor was made with one, else the reflected type."""
         if hasattr(self._dtype, "ir_type") and not isinstance(self._dtype, type):
             return self._dtype
         return TypeView.show(self.element_type)
@@ -164,17 +164,18 @@ class StridedView(Operators):
         return listed(self)
 
     def save(self, path: str | PathLike[str], *, flip_y: bool = False, linear: bool = False) -> None:
-        """Write an image file, whose format its name tells, with Pillow: `float` to `float4` or bytes in height and
-        width, or numbers with the channels as third dimension. 0 to 1 become 0 to 255, and others the nearest of
-        these. `linear`: the values are linear intensities, and the file gets them as sRGB. What `load_from_image` has
-        read with `flip_y` or `linearize` is saved with `flip_y` or `linear`. ValueError for what is no image."""
+        """Write an image file with Pillow, in the format of its name: `float` to `float4` or bytes in height and
+        width, or numbers with the channels as third dimension. 0 to 1 become 0 to 255; other values are clamped.
+        `linear`: the values are linear intensities, and the file gets them as sRGB. An image that `load_from_image`
+        has read with `flip_y` or `linearize` is saved with `flip_y` or `linear`. ValueError for shapes and types
+        that are no image."""
         if holds_structs(self.element_type):
             raise ValueError("save: structs are no pixels; tensor.cursor() reads their fields")
         IMAGES.write_image(path, self.to_numpy(), flip_y, linear)
 
     def to_torch(self) -> HostValue:
-        """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`; a copy
-        where PyTorch cannot use it: of a read-only tensor, and of one with negative strides."""
+        """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`.
+        Read-only tensors, and those with negative strides, are copied, because PyTorch cannot use their memory."""
         return torch_tensor_of(self.host_view())
 
     def copy_from_torch(self, tensor: object) -> None:
@@ -254,8 +255,8 @@ class StridedView(Operators):
         return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **options: HostValue) -> HostValue:
-        """The memory itself, for other libraries. BufferError for negative strides: PyTorch would end the process, and
-        the protocol does not tell which library asks."""
+        """The memory itself, for other libraries. BufferError for negative strides: PyTorch would end the process,
+        and the protocol does not say which library reads it."""
         shown = self.host_view()
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})

@@ -3,8 +3,8 @@
     x = Tensor.from_numpy(device, np.ones((4, 3), np.float32)).with_grads()
     x[1:3].shape == (2, 3)      x[1:3].offset == 3      x.grad.to_numpy()      x.storage
 
-Strides and offsets count elements. A view shares memory with its tensor, and its gradients are the same view
-of the tensor's gradients. What a tensor is without gradients stands in `strided.py`.
+Strides and offsets count elements. A view shares memory with its tensor, and its gradients are the same view of the
+tensor's gradients. `strided.py` has the tensor without gradients.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class Tensor(StridedView):
 
         `shape` is a number or a sequence of numbers. `dtype` is a name ("float3"), a type of a module, a NumPy dtype,
         or `float`, `int`, `bool` for 32 bits; names are looked up in a module's layout, if given. Without unordered
-        access in `usage` no kernel writes there. TypeError for what is no type, ValueError for none, and for
-        negative sizes.
+        access in `usage` no kernel writes there. TypeError for a `dtype` that is no type, ValueError for None, and
+        for negative sizes.
         """
         return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=False)
 
@@ -175,8 +175,8 @@ class Tensor(StridedView):
         """A copy of an array of any strides. A transposed array stays transposed: the tensor gets its strides.
 
         With `dtype`, trailing dimensions become vectors, matrices or arrays, and structured arrays structs: (4, 3)
-        floats are a tensor of shape (4) of "float3". Numbers are converted if no value changes. TypeError for what is
-        no array, ValueError where shapes or values do not fit.
+        floats are a tensor of shape (4) of "float3". Numbers are converted if no value changes. TypeError unless it
+        is an array, ValueError where shapes or values do not fit.
         """
         if not isinstance(ndarray, np.ndarray):
             raise TypeError(
@@ -201,8 +201,8 @@ class Tensor(StridedView):
     ) -> Tensor:
         """A tensor over the memory of another library's array, which stays alive with it.
 
-        What must not be written becomes a read-only tensor. `copy`: False refuses where the memory cannot be
-        shared, True copies in any case; else what cannot be shared is copied.
+        Read-only memory becomes a read-only tensor. `copy`: False refuses memory that cannot be shared, True always
+        copies; None copies only if it cannot be shared.
         """
         array = source.host_view() if isinstance(source, Tensor) else host_array(source)
         element = None if dtype is None else find_element_type(dtype)
@@ -358,7 +358,7 @@ class Tensor(StridedView):
     def view(
         self, shape: object = None, strides: object = (), offset: int = 0, *, dtype: object = None
     ) -> Tensor:
-        """HostValue strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
+        """A strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
 
         With `dtype` the memory is seen as elements of that type, which shape, strides and offset count; without
         a shape the last dimension grows or shrinks with the size of the elements.
@@ -407,7 +407,7 @@ class Tensor(StridedView):
         return _make(self.storage, self.element_type, self._dtype, view)
 
     def point_to(self, target: Tensor) -> None:
-        """Look at the memory of another tensor of the same shape and element type from now on."""
+        """Become a view of the memory of another tensor of the same shape and element type."""
         if self.shape != _checked(target, "target").shape:
             raise ValueError(
                 f"target: Shape of existing and new tensor view must match: {self.shape} and {target.shape}"
@@ -492,7 +492,7 @@ class Tensor(StridedView):
         return tensor
 
     def _derivative(self) -> tuple[Type | None, object]:
-        """The type of gradients. Types of a module know their own; a struct without that gives None."""
+        """The type of gradients. Types of a module have their own; a struct without one gives None."""
         declared = getattr(self._dtype, "derivative", None)
         if declared is not None:
             return find_element_type(declared), declared
@@ -566,7 +566,7 @@ def _shared(device: object, array: AnyArray, element: Type | None) -> SharedArra
 
 
 def _named(dtype: object, program_layout: Any) -> object:
-    """A dtype; the type of that name, if there is a SlangProgramLayout that knows it."""
+    """A dtype; the type of that name if the SlangProgramLayout has one."""
     if program_layout is None or not isinstance(dtype, str):
         return dtype
     declared: object = program_layout.find_type_by_name(dtype)

@@ -1,4 +1,4 @@
-"""PyTorch's dtypes and tensors, known without loading PyTorch: a program with a tensor of it has loaded it.
+"""PyTorch's dtypes and tensors without importing PyTorch: a program that passes a torch tensor has imported it.
 
 element_of(torch.float32)  ->  f32      element_of(torch.bfloat16)  ->  None      dtype_of(f32)  ->  torch.float32
 is_torch_type(type(x))     ->  whether x is a torch tensor, of a subclass too
@@ -77,7 +77,7 @@ _told: list[bool] = []
 
 
 def leave_out_of_graphs() -> None:
-    """Tell torch.compile, once, if it has been loaded."""
+    """Register with torch.compile once, if it has been loaded."""
     rules = sys.modules.get("torch._dynamo.trace_rules")
     if rules is None or _told:
         return
@@ -88,7 +88,7 @@ def leave_out_of_graphs() -> None:
 
 
 def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
-    """The memory of a torch tensor as an array; autograd does not see it."""
+    """The memory of a torch tensor as an array, without a record in autograd."""
     if not is_torch_type(type(tensor)):
         raise TypeError(f"{argument}: expected a torch tensor, not {type(tensor).__name__}")
     if not tensor.is_cpu:

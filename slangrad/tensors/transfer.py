@@ -4,7 +4,7 @@
     structured (5,) with dtype Particle ->  5 structs, field by field      Particle (5,) -> uint8 (5, size)
     float32 (4, 3), strides (1, 4), of NumPy or PyTorch  ->  the same bytes as a view, in elements
 
-Values are converted only where each survives; see conversion.py. What a tensor cannot show as it lies (odd strides,
+Values are converted only where each survives; see conversion.py. Memory that a tensor cannot view (odd strides,
 other byte orders, unaligned) has to be copied.
 """
 
@@ -30,7 +30,7 @@ from slangrad.tensors.views import View, reach
 
 
 class ImportedArray(NamedTuple):
-    """A NumPy array as a tensor: what to write, and how the tensor looks at it."""
+    """A NumPy array as a tensor: the bytes to write, and the tensor's view of them."""
 
     element_type: Type
     data: AnyArray
@@ -140,7 +140,7 @@ def _check_numbers(array: AnyArray, t: Type, argument: str) -> None:
 
 
 def _bytes_of_structs(array: AnyArray, t: Type) -> AnyArray:
-    """Structs as rows of their numbers, which are all of one type: (5, 4) floats as 5 { float3, float }."""
+    """Structs as rows of their numbers, which all have one type: (5, 4) floats as 5 { float3, float }."""
     _check_numbers(array, t, "ndarray")
     name, size = slang_name(t), layout_of(t).size
     if array.ndim == 0 or array.shape[-1] * array.dtype.itemsize != size:
@@ -153,7 +153,7 @@ def _bytes_of_structs(array: AnyArray, t: Type) -> AnyArray:
 
 
 def structs_of(records: AnyArray, t: Type) -> AnyArray:
-    """A structured array with the places of the Slang struct, without gaps between elements."""
+    """A structured array with the offsets of the Slang struct, without gaps between elements."""
     wanted = structured_dtype(t)
     if records.dtype == wanted:
         return np.ascontiguousarray(records)

@@ -6,8 +6,8 @@
     {"x": t, "n": 3}     ->  {"x": t', "n": 3}                               ->  {"x": Tensor, "n": None}
     torch tensor (n, 3)  ->  a Tensor with a copy, and so on                 ->  torch tensor (n, 3)
 
-Gradients that the caller's tensors have are left alone: what is differentiated here has its own. Autograd does not
-see what happens here: torch.func and backward() go through calls themselves.
+Gradients of the caller's tensors are not touched: tensors here have their own. Autograd does not record these runs:
+torch.func and backward() go through calls themselves.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Attached:
         )
 
     def derivative(self) -> object:
-        """None for what is constant, inside of dicts and lists as well."""
+        """None for constants, inside of dicts and lists as well."""
         if isinstance(self.parts, dict) and not self.is_constant:
             return {name: part.derivative() for name, part in self.parts.items() if name != TYPE_KEY}
         if isinstance(self.parts, list) and not self.is_constant:
@@ -77,7 +77,7 @@ class Attacher:
         self._made: list[tuple[int, Path, str, Attached]] = []
 
     def settle(self, call: Launchable) -> None:
-        """What has been attached, and is a constant for the function, is one. It must not have a tangent."""
+        """An attached argument that the function treats as a constant becomes one. It must not have a tangent."""
         leaves = leaves_of(call)
         for index, path, label, attached in self._made:
             leaf = leaves.get((index, path))
@@ -91,7 +91,8 @@ class Attacher:
                 attached.read = None
 
     def attach(self, value: object, index: int, label: str, tangent: object = None) -> Attached:
-        """Argument number `given`. Without a tangent it is a constant in forward mode, and moves nowhere in `hvp`."""
+        """Argument number `given`. Without a tangent it is a constant in forward mode, and has a zero direction in
+        `hvp`."""
         return self._attach(value, tangent, index, (), label)
 
     def _attach(self, value: object, tangent: object, index: int, path: Path, label: str) -> Attached:
@@ -301,7 +302,7 @@ def _is_differentiable_throughout(value: object) -> bool:
 
 
 def _tangent_of_list(value: object, tangent: object, label: str) -> object:
-    """The tangent of a list, or of something in it; zero where there is none."""
+    """The tangent of a list, or of a part of it; zero without one."""
     if isinstance(value, HostArray):
         return type(value).zeros() if tangent is None else _as_host_array(type(value), tangent, label)
     if not isinstance(value, list):

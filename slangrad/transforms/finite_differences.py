@@ -7,8 +7,8 @@ Along a random direction v in one argument, and for a random cotangent c, three 
     reverse mode   <gradient for c, v>          forward mode   <c, tangent for v>
     differences    (<c, f(x + h v)> - <c, f(x - h v)>) / 2h
 
-The last has an error that depends on h and on how exactly the kernel computes, so it is taken for several h, each with
-a bound of what rounding may have done to it; one that agrees is enough.
+The error of the last one depends on h and on the precision of the kernel. So it is taken for several h, each with a
+bound of its rounding error; one that agrees is enough.
 """
 
 from __future__ import annotations

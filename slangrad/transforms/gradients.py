@@ -5,9 +5,8 @@
     y, pullback = vjp(module.f, x);  (ct_x,) = pullback(ct_y)
     (product,) = hvp(module.loss, (x,), (direction,))
 
-A function is called once for each element, so its value is one number for each call: gradients are those of their sum
-(or mean), and an argument that repeats gets the sum over its calls. Nothing is added to gradients that
-tensors of the caller have.
+A function is called once for each element and gives one number for each call. Gradients are those of their sum (or
+mean); an argument that repeats gets the sum over its calls. Gradients of the caller's tensors do not change.
 """
 
 from __future__ import annotations
@@ -88,10 +87,10 @@ class ValueAndGradient:
 def grad(
     f: Function | Gradient, argnums: Numbers = None, argnames: Names = None, *, reduction: str | None = None
 ) -> Gradient:
-    """A function that returns the gradient of the sum (`reduction`: or "mean") of what `f` returns.
+    """A function that returns the gradient of the sum (`reduction`: or "mean") of the results of `f`.
 
-    `argnums` are positions, `argnames` names: one gives its gradient, several a tuple or a dict. The first argument, if
-    nothing is said. `grad(grad(f))` are second derivatives, of the sum of the components of the first.
+    `argnums` are positions, `argnames` names: one gives its gradient, several a tuple or a dict. The first
+    argument, if nothing is said. `grad(grad(f))` are second derivatives, of the sum of the components of the first.
     """
     if isinstance(f, Gradient):
         if (argnums, argnames) not in ((None, None), (f.argnums, f.argnames)) or reduction not in (
@@ -109,9 +108,9 @@ def grad(
 def value_and_grad(
     f: Function, argnums: Numbers = None, argnames: Names = None, *, reduction: str = "sum"
 ) -> ValueAndGradient:
-    """A function that returns the sum (or "mean") of what `f` returns, as a number, and its gradient.
+    """A function that returns the sum (or "mean") of the results of `f`, as a number, and its gradient.
 
-    With reduction "none" the value is what `f` returns; the gradient is that of the sum.
+    With reduction "none" the value is the result of `f`; the gradient is that of the sum.
     """
     if isinstance(f, Gradient):
         raise CallError(
@@ -123,7 +122,7 @@ def value_and_grad(
 def jvp(
     f: Function | Gradient, primals: Sequence[object], tangents: Sequence[object], **fixed: object
 ) -> tuple[Derivative, Derivative]:
-    """The value of `f(*primals, **fixed)` and its tangent; None stands for the tangent of what does not move.
+    """The value of `f(*primals, **fixed)` and its tangent; None is the tangent of a constant.
 
     Of `grad(f)` these are the gradient and its derivative in that direction.
     """
@@ -147,7 +146,7 @@ def vjp(
 ) -> tuple[Derivative, Callable[[object], tuple[Derivative, ...]]]:
     """The value of `f(*primals, **fixed)`, and a function from its cotangent to those of the primals.
 
-    Primals are kept as they are now: what is written to them later changes nothing. Constants have None.
+    The current values of the primals are kept: later writes to them have no effect. Constants have None.
     """
     primal = given_of(_checked(f, "vjp"), primals, fixed)
     _refuse_changes(primal.bound(), "vjp")
@@ -168,7 +167,7 @@ def vjp(
 def hvp(
     f: Function, primals: Sequence[object], tangents: Sequence[object], *, order: int = 2, **fixed: object
 ) -> tuple[Derivative, ...]:
-    """Products of the Hessian of the sum of what `f` returns with the tangents, one for each primal.
+    """Products of the Hessian of the sum of the results of `f` with the tangents, one for each primal.
 
     It is `fwd_diff` over `bwd_diff` in one launch. A higher `order` goes on in the same direction: order 3 is the
     second derivative of the gradient along it.
@@ -309,7 +308,7 @@ def forward(primal: DifferentiatedCall, tangents: dict[ArgumentPlace, object]) -
 def _attach(
     mode: str, f: Function, primal: DifferentiatedCall, wanted: Mapping[ArgumentPlace, object], result: object
 ) -> dict[ArgumentPlace, Attached]:
-    """All arguments of `f`, which is in its mode; those that are not wanted are constants."""
+    """All arguments of `f`, which is in its mode; those not chosen are constants."""
     attacher = Attacher(mode, primal.bound(), f.module.device)
     attached: dict[ArgumentPlace, Attached] = {}
     for number, (place, value) in enumerate(primal.values.items()):
@@ -439,7 +438,7 @@ def _pairs(
 
 
 def given_of(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> DifferentiatedCall:
-    """The arguments, with what objects stand for in their place."""
+    """The arguments, with wrappers replaced by their values."""
     if "_result" in kwargs:
         raise CallError(
             CODE, "derivatives are returned: leave _result out", (), "f.bwds(..., _result=y) takes one"

@@ -7,7 +7,6 @@ from slangrad.core.native import CallMode
 from slangrad.reflection.typeresolution import ResolutionDiagnostic, resolve_function
 
 import slangrad as spy
-from slangrad.marshal.errors import CallError
 
 TEXT = """
     struct Point { float3 at; }
@@ -58,9 +57,3 @@ def test_why_nothing_fits(module):
     found, told = resolve(module, "same", np.ones(3, F))
     assert found is None and "the arguments can be seen in several ways" in told
     assert resolve(module, "take", object())[0] is None
-
-
-def test_textures_are_refused(module):
-    with pytest.raises(CallError, match="create_texture: there are no textures") as caught:
-        module.device.create_texture(width=4, height=4, usage=spy.TextureUsage.shader_resource)
-    assert caught.value.code == "E9001"

@@ -30,6 +30,8 @@ void fill(out float a, inout float b) { a = 3; b += 1; }
 float row(Tensor<float, 1> t) { return t[0] + t[1]; }
 float corner(Tensor<float2, 1> t, StructuredBuffer<float2> b) { return t[1].y + b[1].x; }
 float random(float r) { return r; }
+float4 texel(Texture2D<float4> image, int2 p, RWTexture1D<float> line) { line[0] = 1; return 2 * image[p]; }
+float4 doubled(float4 x) { return 2 * x; }
 uniform float offset;
 float shifted(float x) { return x + offset; }
 """
@@ -79,6 +81,15 @@ def written(module: spy.Module) -> Any:
     return a.value, b.value, into
 
 
+def textures(module: spy.Module) -> Any:
+    make = module.device.create_texture
+    values = np.arange(12, dtype=F).reshape(1, 3, 4)
+    image = make(format=spy.Format.rgba32_float, width=3, data=values)
+    line = make(type=spy.TextureType.texture_1d, format=spy.Format.r32_float, width=2)
+    texel = module.texel(image, spy.int2(2, 0), line)
+    return texel, line.to_numpy(), module.doubled(image, _result="texture").to_numpy()
+
+
 def random(module: spy.Module) -> Any:
     into = spy.Tensor.zeros(module.device, (5,), "float")
     module.random(spy.rand_float(0, 1), _result=into)
@@ -108,6 +119,7 @@ PROGRAMS: dict[str, Program] = {
     "generic":       lambda m: m["twice<float>"](tensor(m, 1, 2)).to_numpy(),
     "inferred":      lambda m: m.twice(3.0),
     "written":       written,
+    "textures":      textures,
     "whole tensors": lambda m: m.row(tensor(m, 5, 6)),
     "struct arrays": lambda m: m.turned({"x": tensor(m, 1, 2), "y": 2.0}, _result="numpy")["y"],
     "trailing":      lambda m: m.corner(np.arange(4, dtype=F).reshape(2, 2), np.ones((3, 2), F)),

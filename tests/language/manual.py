@@ -132,7 +132,7 @@ class Library:
     def __init__(self) -> None:
         self._program = CheckedProgram(Options(verify=True))
         self._program.add_source(
-            "parts", "// CoopVec: a part of the library that is read for who speaks of it"
+            "parts", "// CoopVec, Texture: parts of the library that are read for texts that speak of them"
         )
         self._state = _copied(vars(self._program))
 

@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from functools import wraps
-from threading import RLock
+from threading import RLock, local
 from unittest.mock import patch
+
+import numpy as np
 
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
@@ -38,6 +40,7 @@ class Result(IntEnum):
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
@@ -126,18 +129,23 @@ def with_memory(function):
 
 
 class FakeBindings:
-    """`calls`: the names of all calls. `linked`: PTX that was assembled."""
+    """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
+    assembled."""
 
-    CUdevice_attribute = CUjitInputType = Names()
+    CUdevice_attribute = CUjitInputType = CUpointer_attribute = CUfunction_attribute = Names()
 
-    def __init__(self, capability=(9, 0), version=13000, gpus=1):
+    def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
-        self.kernels = {}  # flat kernels by PTX
+        self.kernels = {}  # flat kernels, and their threads for one of the GPU, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
+        self.launches = 0
         self.linked = []
+        self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
+        self.pinned = pinned  # bytes that may be
         self._pinned = []
+        self._thread = local()
         self._handles = {}
 
     def __getattribute__(self, name):
@@ -172,6 +180,9 @@ class FakeBindings:
     def cuDeviceGetName(self, length, device):
         return Result.CUDA_SUCCESS, b"A fake GPU\0" + bytes(length - 11)
 
+    def cuDeviceTotalMem(self, device):
+        return Result.CUDA_SUCCESS, ROOM
+
     def cuDeviceGetAttribute(self, name, device):
         part = 0 if name.endswith("MAJOR") else 1
         return Result.CUDA_SUCCESS, self.capability[part]
@@ -180,6 +191,7 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle(("context", device))
 
     def cuCtxSetCurrent(self, context):
+        self._thread.context = context
         return (Result.CUDA_SUCCESS,)
 
     # --- streams, events: all is done at once
@@ -204,8 +216,17 @@ class FakeBindings:
     # --- memory
 
     def cuMemHostAlloc(self, size, flags):
+        if size > self.pinned:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        self.pinned -= size
         self._pinned.append(ctypes.create_string_buffer(size))
         return Result.CUDA_SUCCESS, ctypes.addressof(self._pinned[-1])
+
+    def cuPointerGetAttribute(self, attribute, address):
+        assert attribute == "CU_POINTER_ATTRIBUTE_MEMORY_TYPE"
+        if any(0 <= address - ctypes.addressof(block) < len(block) for block in self._pinned):
+            return Result.CUDA_SUCCESS, 1
+        return Result.CUDA_ERROR_INVALID_VALUE, None
 
     def cuMemAllocAsync(self, size, stream):
         if self.stopped:
@@ -279,14 +300,28 @@ class FakeBindings:
         assert name == b"kernel"
         return Result.CUDA_SUCCESS, module
 
+    def cuFuncSetAttribute(self, function, name, value):
+        assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        self.shared[function] = value
+        return (Result.CUDA_SUCCESS,)
+
     @with_memory
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
-        flat = self._handles[function]
+        if not hasattr(self._thread, "context"):
+            return (Result.CUDA_ERROR_INVALID_CONTEXT,)
+        self.launches += 1
+        flat, lanes = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
-        assert gx * bx >= nx and bx * by * bz <= 256 and gx < 1 << 31
-        for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
-            assert blocks * threads >= count or blocks == 65535
+        if flat.group or flat.function.wave:
+            assert (bx, by, bz) == flat.function.attributes["group_size"]
+            assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
+            assert shared == self.shared.get(function, 0)
+        else:
+            assert gx * bx * lanes >= nx and bx * by * bz <= 256 and shared == 0
+            for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
+                assert blocks * threads >= count or blocks == 65535
+        assert gx < 1 << 31
         reports = StatusReports(Status.from_address(status), number)
         size = layout_of(flat.arguments).size
         try:
@@ -298,7 +333,7 @@ class FakeBindings:
 
 
 class StatusReports:
-    """The oracle's reports in the status record."""
+    """The oracle's reports in the status record, and its prints in the buffer."""
 
     def __init__(self, status, number):
         self.status, self.number = status, number
@@ -307,6 +342,27 @@ class StatusReports:
         if not self.status.error:
             self.status.error, self.status.site, self.status.kernel = 1, op.attributes["site"], self.number
             self.status.index, self.status.extent = index, extent
+
+    def print(self, op, values):
+        words = list(map(_word, values))
+        buffer = np.ctypeslib.as_array(ctypes.cast(self.status.prints, ctypes.POINTER(ctypes.c_int64)), (3,))
+        used, room, size = int(buffer[0]), int(buffer[1]), 3 + len(words)
+        buffer[0] += size
+        if used + size > room:
+            buffer[2] += 1
+            return
+        line = [
+            op.attributes["site"] | size << 32,
+            used,
+            self.number << 32,
+            *words,
+        ]  # in the order of the oracle
+        (ctypes.c_int64 * size).from_address(self.status.prints + 8 * (3 + used))[:] = line
+
+
+def _word(value):
+    """Integers as they are, floats as the bits of a double."""
+    return value if isinstance(value, int) else int(np.float64(value).view(np.int64))
 
 
 @contextmanager
@@ -320,7 +376,8 @@ def fake_gpu(**settings):
         real = real_target_of(name)
 
         def finish(assembled):
-            bindings.kernels[assembled.ptx.encode()] = assembled.flat
+            written = assembled.written
+            bindings.kernels[assembled.ptx.encode()] = written.flat, written.module.lanes
             return real.finish(assembled)
 
         return replace(real, finish=finish)

@@ -1,7 +1,10 @@
 """The CUDA device on a driver without a GPU: memory, copies, launches, reports, and errors where something is missing."""
 
+import ctypes
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event, get_ident
 
 import numpy as np
 import pytest
@@ -13,8 +16,8 @@ from slangrad.base.options import Options
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda import launch as compiled
 from slangrad.llvm.machine import nvptx
+from slangrad.runtime.cuda import copies, launch, prints
 from slangrad.runtime.cuda import driver as drivers
-from slangrad.runtime.cuda import memory
 from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for
@@ -185,6 +188,95 @@ def test_a_synchronous_device_raises_in_the_call(fake):
     assert not hasattr(caught.value, "__notes__")
 
 
+# --- launches
+
+
+def test_a_launch_is_one_call_of_the_driver(device, module, fake):
+    x = tensor(device, range(4))
+    bound = module.bump.bind_call(x)
+    for call in (lambda: module.bump(x), bound):
+        call()
+        fake.calls.clear()
+        before = fake.launches
+        call()
+        assert (fake.calls, fake.launches) == ([], before + 1)
+    assert x.to_numpy().tolist() == [4, 5, 6, 7]
+
+
+def test_new_threads_launch(device, module):
+    x = tensor(device, range(4))
+    bound = module.bump.bind_call(x)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(bound).result()
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(module.bump, x).result()
+    assert x.to_numpy().tolist() == [2, 3, 4, 5]
+
+
+def test_threads_launch_with_their_own_arguments(device, module):
+    """Each launch has a block that no other thread writes before the driver has copied it."""
+    tensors = [tensor(device, [i]) for i in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(8):
+            list(threads.map(module.bump, tensors))
+    assert [t.to_numpy().item() for t in tensors] == [8, 9, 10, 11]
+
+
+def test_maps_load_and_store_four_numbers_at_once(device, module):
+    x = tensor(device, range(8)).with_grads()
+    y = spy.Tensor.empty_like(x).with_grads(spy.Tensor.ones(device, (8,), "float"))
+    forward = module.poly.compile(x, _result=y)
+    gradient = module.poly.bwds.compile(x, _result=y)
+    for stages, loads in ((forward, 1), (gradient, 3)):
+        assert "lanes<f32>" in stages.text("lanes")
+        assert stages.text("ptx").count("ld.global.v4") == loads
+        assert stages.text("ptx").count("st.global.v4") == 1
+
+
+def test_launches_of_many_grids_are_not_kept(device, module, monkeypatch):
+    monkeypatch.setattr(launch, "MOST_GRIDS", 3)
+    for count in (1, 2, 3, 4, 5, 1, 5):
+        x = tensor(device, range(count))
+        module.bump(x)
+        assert x.to_numpy().tolist() == list(range(1, count + 1))
+
+
+# --- prints
+
+PRINTING = """
+float show(float x) { printf("x = %f\\n", x); return x; }
+void many(int x) { for (int i = 0; i < x; i++) printf("%d %d\\n", x, i); }
+"""
+
+
+def test_lines_are_written_where_the_host_waits(device, capsys):
+    show = spy.Module.load_from_source(device, "printing", PRINTING).show
+    y = show(tensor(device, [1, 2]))
+    assert capsys.readouterr().out == ""
+    assert y.to_numpy().tolist() == [1, 2]
+    assert capsys.readouterr().out == "x = 1.000000\nx = 2.000000\n"
+    show(tensor(device, [3]))
+    show(tensor(device, [0.5]))  # a launch that prints comes behind the lines of the one before
+    assert capsys.readouterr().out == "x = 3.000000\n"
+    device.runtime.synchronize()
+    assert capsys.readouterr().out == "x = 0.500000\n"
+    device.runtime.synchronize()
+    assert capsys.readouterr().out == ""
+
+
+def test_lines_without_room_are_counted(capsys, monkeypatch):
+    monkeypatch.setattr(prints, "ROOM", 5 * 7 + 3)
+    with fake_gpu():
+        device = spy.create_device("cuda")
+        many = spy.Module.load_from_source(device, "printing_much", PRINTING).many
+        for count in (9, 2):
+            many(count)
+            device.runtime.synchronize()
+    lines = [f"9 {i}\n" for i in range(7)]
+    lost = "(2 more lines were printed than fit into the buffer of the GPU)\n"
+    assert capsys.readouterr().out == "".join([*lines, lost, "2 0\n2 1\n"])
+
+
 # --- kernels that are kept
 
 
@@ -207,10 +299,22 @@ KERNELS = {}
 
 
 def test_an_image_is_its_bytes():
-    image = CudaImage("k", 16, b".version 8.1\n", "sm_90", (Site("a:1:2", "x", "y"),), True)
+    image = CudaImage(
+        "k",
+        16,
+        b".version 8.1\n",
+        "sm_90",
+        (Site("a:1:2", "x", "y"),),
+        True,
+        (4, 2, 1),
+        5000,
+        frozenset({"prints"}),
+    )
     read = CudaImage.from_bytes(image.to_bytes({"extra": [1]}))
     assert replace(read, about=None) == image and read.about == {"extra": [1]}
-    assert read.kernel().synchronous and read.kernel().code == image.code
+    kernel = read.kernel()
+    assert kernel.synchronous and kernel.code == image.code
+    assert (kernel.group, kernel.shared, kernel.needs) == ((4, 2, 1), 5000, {"prints"})
 
 
 # --- grids
@@ -229,6 +333,36 @@ def test_an_image_is_its_bytes():
 )
 def test_blocks_of_a_grid(grid, blocks, threads):
     assert blocks_for(grid) == (blocks, threads)
+
+
+def test_blocks_of_threads_with_several_elements():
+    assert blocks_for((65, 8, 3), lanes=4) == ((1, 1, 3), (32, 8, 1))
+    assert blocks_for((1025, 1, 1), lanes=4) == ((2, 1, 1), (256, 1, 1))
+
+
+def test_groups_stand_in_one_row_of_blocks():
+    assert blocks_for((65, 8, 3), (32, 4, 1)) == ((3 * 2 * 3, 1, 1), (32, 4, 1))
+    with pytest.raises(ValueError, match="4294967296 groups, and a GPU runs at most 2147483647"):
+        blocks_for((1 << 31, 1 << 11, 1), (32, 32, 1))
+
+
+def test_kernels_of_groups_ask_for_their_shared_memory(device, fake):
+    text = """
+    groupshared float kept[20000];
+    [shader("compute")] [numthreads(4, 2, 1)]
+    void reverse(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform float* x)
+    {
+        kept[t] = x[id.y * 4 + id.x];
+        GroupMemoryBarrierWithGroupSync();
+        x[id.y * 4 + id.x] = kept[7 - t];
+    }
+    """
+    loaded = device.load_module_from_source("large_groups", text)
+    kernel = device.create_compute_kernel(device.link_program([loaded], [loaded.entry_point("reverse")]))
+    x = device.create_buffer(data=np.arange(8, dtype=np.float32))
+    kernel.dispatch([4, 2, 1], x=x)
+    assert x.to_numpy().view(np.float32).tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert list(fake.shared.values()) == [80000]
 
 
 # --- memory
@@ -262,13 +396,73 @@ def test_copies_may_overlap(device):
     np.testing.assert_array_equal(runtime.read(MemoryRegion(block.address, (64,), (4,), FLOAT)), values)
 
 
-@pytest.mark.parametrize("size", [memory.SMALL // 4 + 1, memory.PIECE // 4 * 3 + 5])
-def test_large_arrays_go_through_pinned_memory(device, fake, size):
-    values = np.random.default_rng(1).random(size, dtype=np.float32)
+@pytest.mark.parametrize(
+    ("size", "pieces"),
+    [(0, 0), (1, 1), (copies.SMALL, 1), (copies.SMALL + 1, 1), (copies.PIECE + 1, 2), (copies.LARGE + 7, 5)],
+)
+def test_arrays_travel_in_pieces(device, fake, size, pieces):
+    values = np.arange(size, dtype=np.uint32).astype(np.uint8)
+    block, target = device.runtime.allocate(size), np.empty_like(values)
     fake.calls.clear()
-    np.testing.assert_array_equal(tensor(device, values).to_numpy(), values)
-    pieces = -(-values.nbytes // memory.PIECE)
+    device.runtime.write(block.address, values)
+    device.runtime.fetch(target, block.address)
+    np.testing.assert_array_equal(target, values)
     assert fake.calls.count("cuMemcpyHtoDAsync") == fake.calls.count("cuMemcpyDtoHAsync") == pieces
+
+
+def test_pinned_memory_travels_at_once(device, fake):
+    """And the call waits for it, because the caller may change the memory afterwards."""
+    size = copies.LARGE
+    _, address = fake.cuMemHostAlloc(size, 0)
+    pinned = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+    pinned[:] = 7
+    block = device.runtime.allocate(size)
+    fake.calls.clear()
+    device.runtime.write(block.address, pinned)
+    assert fake.calls[-2:] == ["cuMemcpyHtoDAsync", "cuStreamSynchronize"]
+    pinned[:] = 0
+    fake.calls.clear()
+    device.runtime.fetch(pinned, block.address)
+    assert fake.calls.count("cuMemcpyDtoHAsync") == 1 and pinned.min() == 7
+    part = np.empty(size - 1, np.uint8)
+    device.runtime.fetch(part, block.address)
+    assert part.min() == 7
+
+
+@pytest.mark.parametrize("pinned", [1 << 10, 3 * copies.PIECE])
+def test_arrays_travel_where_no_memory_can_be_pinned(pinned):
+    with fake_gpu(pinned=pinned) as driver:
+        device = spy.create_device("cuda")
+        values = np.random.default_rng(1).random(copies.LARGE // 4 + 3, dtype=np.float32)
+        np.testing.assert_array_equal(tensor(device, values).to_numpy(), values)
+        assert driver.calls.count("cuMemcpyDtoHAsync") == (1 if pinned < copies.PIECE else 5)
+
+
+def test_threads_copy_at_the_same_time(device):
+    arrays = [np.full(copies.PIECE // 4 * 5 + 1, n, np.float32) for n in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        tensors = list(threads.map(lambda array: tensor(device, array), arrays))
+        for array, copied in zip(arrays, threads.map(lambda t: t.to_numpy(), tensors), strict=True):
+            np.testing.assert_array_equal(copied, array)
+
+
+def test_an_error_of_a_thread_that_helps_is_raised(device, fake, monkeypatch):
+    values = np.zeros(copies.LARGE, np.uint8)
+    block = device.runtime.allocate(values.nbytes)
+    monkeypatch.setattr(copies, "available_processors", lambda: 3)
+    caller, send = get_ident(), fake.cuMemcpyHtoDAsync
+    failed = Event()
+
+    def fails(*arguments):
+        if get_ident() == caller:
+            assert failed.wait(10)
+            return send(*arguments)
+        failed.set()
+        return (1,)
+
+    monkeypatch.setattr(fake, "cuMemcpyHtoDAsync", fails, raising=False)
+    with pytest.raises(drivers.CudaError, match="E1050"):
+        device.runtime.write(block.address, values)
 
 
 def test_freed_memory_is_used_again_without_the_driver(device, fake):

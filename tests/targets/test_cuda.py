@@ -91,13 +91,80 @@ def test_checks_report_into_the_status_record():
     assert re.search(r"call\.uni report", text) and text.count("atom") == 1
 
 
+def group(body, size="64, 2, 1"):
+    return f"""
+        groupshared float sums[SIZE];
+        [shader("compute")] [numthreads({size})]
+        void main(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform float* x) {{ {body} }}
+    """
+
+
+def test_groups_are_blocks():
+    body = (
+        "sums[t] = x[id.x]; GroupMemoryBarrierWithGroupSync(); AllMemoryBarrier(); x[id.x] = sums[127 - t];"
+    )
+    text = ptx(group(body).replace("SIZE", "128"))
+    assert ".reqntid 64, 2, 1" in text and ".maxntid" not in text
+    assert re.search(r"\.shared \.align 16 \.b8 shared\[512\]", text)
+    assert len(re.findall(r"\bbar\.sync", text)) == 2  # the first one when the memory is clear
+    assert "fence.sc.gpu" in text and not re.search(r"\b(ld|st)\.(f32|b32|u32)\b", text)
+
+
+def test_atomics_of_shared_memory_are_of_the_block():
+    text = ptx(
+        group("InterlockedAdd(sums[0], x[id.x]); InterlockedMin(sums[1], x[id.x]);").replace("SIZE", "2")
+    )
+    assert "atom.shared.add.f32" in text and "cta.shared.cas.b32" in text
+
+
+def test_shared_memory_beyond_48_kb_is_dynamic():
+    body = group("sums[t] = x[id.x]; GroupMemoryBarrierWithGroupSync(); x[id.x] = sums[SIZE - 1 - t];")
+    assert ".extern .shared .align 16 .b8 shared[];" in ptx(body.replace("SIZE", "24000"))
+    with pytest.raises(
+        CompileError, match=r"(?s)E9003.*take 96000 bytes, and a group on this GPU has 65536.*CPU"
+    ):
+        ptx(body.replace("SIZE", "24000"), "sm_75")
+
+
+def test_groups_of_too_many_threads_are_refused():
+    text = group(
+        "sums[t & 3] = x[id.x]; GroupMemoryBarrierWithGroupSync(); x[id.x] = sums[t & 1];", "64, 33, 1"
+    )
+    with pytest.raises(CompileError, match=r"E9003.*has 2112 threads, and on CUDA at most 1024"):
+        ptx(text.replace("SIZE", "4"))
+
+
 @pytest.mark.parametrize(
-    "body",
-    ['printf("%d", i);', "k[i] = WaveActiveSum(k[i]);", "GroupMemoryBarrierWithGroupSync(); k[i] = 1;"],
+    ("body", "shuffles", "ballots"),
+    [
+        ("k[i] = WaveActiveSum(k[i]);", 5, 2),  # one ballot for the edge of the grid, one for the check of k
+        ("d[i] = WaveActiveMax(d[i]);", 10, 2),
+        ("k[i] = WaveReadLaneAt(k[i], 3);", 1, 2),
+        ("k[i] = int(WaveActiveCountBits(x[i] > 1));", 0, 3),
+        ("if (x[i] > 1) k[i] = WaveActiveMin(k[i]); else k[i] = WaveReadLaneFirst(k[i]);", 6, 6),
+        ("for (int j = 0; j < k[i]; j++) y[i] += WaveReadLaneAt(x[j], j);", 1, 3),
+        ("for (int j = 0; j < 3; j++) y[i] += WaveReadLaneAt(x[j], j);", 3, 3),
+    ],
 )
-def test_what_is_not_supported_yet_is_refused(body):
+def test_waves_exchange_by_shuffles(body, shuffles, ballots):
+    text = ptx(main(body))
+    counts = [len(re.findall(rf"\b{name}\b", text)) for name in (r"shfl\.sync\.idx", r"vote\.sync\.ballot")]
+    assert counts == [shuffles, ballots] and ".reqntid 32, 1, 1" in text
+
+
+def test_prints_take_room_by_one_atomic():
+    text = ptx(main('printf("%f %d\\n", x[i], k[i]);'))
+    assert re.search(r"call\.uni print", text)
+    assert (
+        len(re.findall(r"(?:atom|red)\S*add\.u64", text)) == 2
+    )  # room for the line, and the count of those without
+
+
+def test_what_is_not_supported_yet_is_refused():
+    walk = "[Differentiable] float walk(float x, int n) { while (n > 0) { x = sin(x); n -= 2; } return x; }"
+    body = "var p = diffPair(x[i]); bwd_diff(walk)(p, k[i], 1.0); y[i] = p.d;"
     with pytest.raises(CompileError, match=r"(?s)E9003.*on CUDA yet.*CPU"):
-        ptx(main(body))
+        ptx(walk + main(body))
 
 
 def test_large_arguments_are_refused():

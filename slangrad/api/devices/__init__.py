@@ -1,1 +1,1 @@
-"""Devices: memory, settings, what they can do and tell, and which one is current."""
+"""Devices: memory, settings, features, reports, and the current one."""

@@ -4,7 +4,7 @@
     with spy.create_device() as other:    # `other` is, within the block
         spy.current_device() is other
 
-Each thread has a stack of its own. A stack does not keep a device alive.
+Each thread has its own stack. A stack does not keep a device alive.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Devices: where kernels run, and the modules loaded for them.
+"""Devices: kernels run on them, with the modules loaded for them.
 
     device = create_device(include_paths=["shaders"])        # SLANGRAD_BACKEND=interpreter for the oracle
     module = device.load_module("polynomial")
 
-One session holds all modules of a device, so they can import each other. A device that was made is current
+One session holds all modules of a device, so they can import each other. A new device becomes the current one
 (`current.py`).
 """
 
@@ -52,22 +52,23 @@ if TYPE_CHECKING:
     from slangrad.check.modules import CheckedProgram
     from slangrad.compat import features as ABILITIES
     from slangrad.tensors import formats as FORMATS
+    from slangrad.tensors import textures as TEXTURES
 else:
     ABILITIES, REPORTS = Late("slangrad.compat.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
-    FORMATS = Late("slangrad.tensors.formats")
+    FORMATS, TEXTURES = Late("slangrad.tensors.formats"), Late("slangrad.tensors.textures")
 
-SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always looked in
+SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
 
 CPU, CUDA = "cpu", "cuda"
 CPU_NAMES = (None, "automatic", CPU)
 
 
 class Device(Unique, RecordingCallbacks, LoadsModules):
-    """A place where functions and kernels run, with its modules, memory and settings. The device that was made
-    last is current (`current_device`). With `with device:` it is, inside; `close()` ends its use."""
+    """Runs functions and kernels, and has their modules, memory and settings. The newest device is current
+    (`current_device`); `with device:` makes another one current inside. `close()` ends its use."""
 
     def __init__(
         self,
@@ -115,12 +116,12 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     def check_mode(
         self, *, gradients: bool = True, rtol: float | None = None, atol: float = 0.0
     ) -> Iterator[None]:
-        """A context: calls of functions and kernels inside stop at the first NaN or infinity (NotFiniteError) and where
-        a pointer leads to no memory (PointerError), and each `bwds` is compared with finite differences (GradientError)
-        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given.
+        """A context. Calls of functions and kernels inside stop at the first NaN or infinity (NotFiniteError), and
+        at a pointer that leads to no memory (PointerError). With `gradients` each `bwds` is compared with finite
+        differences (GradientError). Tolerances follow the type unless `rtol` or `atol` is given.
 
-        Calls of all threads that begin inside are checked. Of several contexts that are open, in one thread or in many,
-        the one that was entered last counts."""
+        Calls of all threads that begin inside are checked. Of several contexts that are open, in one thread or in
+        many, the one that was entered last counts."""
         mode = CheckMode(gradients, rtol, atol)
         self._set_check_modes(lambda modes: [*modes, mode])
         try:
@@ -141,7 +142,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @property
     def label(self) -> str:
-        """The name that it was given, for people; empty without one."""
+        """Its `label`, a name for people; empty without one."""
         return self.desc.label
 
     # --- Life time ---
@@ -156,11 +157,11 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called: what uses the device raises DeviceClosedError then."""
+        """Whether `close` was called: later uses of the device raise DeviceClosedError."""
         return self.runtime.is_closed
 
     def close(self) -> None:
-        """Refuse all that would use the device from now on. Arrays that show memory of its tensors stay valid."""
+        """Refuse all later uses of the device. Arrays that share memory of its tensors stay valid."""
         if self.is_closed:
             return
         self.flush_print()
@@ -178,7 +179,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         return self._close_callbacks.add(callback)
 
     def unregister_device_close_callback(self, callback_id: int) -> None:
-        """Forget the callback of that number; nothing where it is gone."""
+        """Remove the callback of that number, if it is there."""
         self._close_callbacks.remove(callback_id)
 
     @staticmethod
@@ -210,31 +211,33 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         wanted = self.desc.enable_compilation_reports
         return [program.get_compilation_report() for program in self.programs if wanted and program.pipelines]
 
-    # --- What kernels print ---
+    # --- Prints of kernels ---
 
     def flush_print(self) -> None:
-        """Write what `print` of sgl.device.print has printed to the standard output. `create_device(enable_print=True)`
-        makes it print."""
+        """Write the output of `print` of sgl.device.print to the standard output.
+        `create_device(enable_print=True)` turns that `print` on."""
         write_text(self.flush_print_to_string())
 
     def flush_print_to_string(self) -> str:
-        """The lines that were printed since the last time."""
-        return self.runtime.printed.take()
+        """The lines that were printed since the last time. Waits for the launches that print."""
+        return self.runtime.take_printed()
 
     # --- Files that change ---
 
     @property
     def shader_cache_stats(self) -> REPORTS.ShaderCacheStats:
-        """How much the folder of compiled kernels holds, and how often kernels were looked for there. The user's folder
-        is counted for all devices of the process, one of the device's own (`shader_cache_path`) for the device."""
+        """How much the folder of compiled kernels holds, and how often kernels were looked for there. The user's
+        folder is counted for all devices of the process, one of the device's own (`shader_cache_path`) for the
+        device."""
         return REPORTS.cache_stats(store_of(self.options))
 
     def reload_all_programs(self) -> None:
-        """Load all modules anew. A ReloadWarning where the new texts have errors; all stays as it was then."""
+        """Load all modules anew. If the new texts have errors, there is a ReloadWarning and no module changes."""
         self.hot_reload.reload_all()
 
     def hot_reload_check(self) -> None:
-        """Look at the files of modules now, and load what has changed; else a thread looks and the next call loads."""
+        """Look at the files of modules now, and load those that have changed. Without this a thread looks at them,
+        and the next call loads."""
         self.hot_reload.check()
 
     def set_hot_reload_delay(self, timeout_ms: int) -> None:
@@ -262,8 +265,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         add_default_include_paths: bool = True,
         cache_path: str | Path | None = None,
     ) -> SlangSession:
-        """A session with settings of its own; it knows nothing of the modules of others. Modules that it reads from
-        files are compiled into the folder `cache_path`, too."""
+        """A session with its own settings and modules. It also compiles modules that it reads from files into the
+        folder `cache_path`."""
         return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options, cache_path)
 
     def create_compute_kernel(self, program: ShaderProgram) -> KERNEL.ComputeKernel:
@@ -283,17 +286,30 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
-    def create_texture(self, *arguments: object, **named: object) -> NoReturn:
-        """Refused: devices have buffers and tensors."""
-        note = (
-            "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
-        )
-        raise CallError("E9001", "create_texture: there are no textures", (), note)
+    def create_texture(
+        self,
+        desc: TEXTURES.TextureDesc | Mapping[str, HostValue] | None = None,
+        *,
+        data: AnyArray | None = None,
+        **named: HostValue,
+    ) -> TEXTURES.Texture:
+        """Texels of a `format`, in `width`, `height` and `depth` as far as the `type` has them, with `array_length`
+        layers and `mip_count` levels of detail (`ALL_MIPS`: down to one texel). These and the other fields of a
+        TextureDesc are given as a desc, a dict or by name; the type is `texture_2d` if none is given.
+
+        `data` are the texels of the first level, rows first, layers before them and channels last; all others are
+        zero. ValueError where sizes do not fit together, TypeError for what is of another type, CallError (E9001)
+        for formats and types that are not supported.
+        """
+        try:
+            return TEXTURES.Texture(self, TEXTURES.TextureDesc.of(desc, named), data)
+        except NotImplementedError as error:
+            raise CallError("E9001", f"create_texture: {error}") from None
 
     def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:
-        `type_layout` is the type's layout or a cursor to it, `kernel.reflection["spring"]`. CallError (E1015, E1019)
-        for what has no fields."""
+        `type_layout` is the type's layout or a cursor to it, `kernel.reflection["spring"]`. CallError (E1015,
+        E1019) for a type without fields."""
         return BLOCK.ShaderBlock(type_layout)
 
     def create_buffer(
@@ -316,7 +332,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
         Elements have a `struct_size` in bytes, or a type: `struct_type`, that of a `format`, or that of a structured
         buffer's `resource_type_layout`. Without unordered access in `usage` no kernel writes there. `label` is a name
-        for people. ValueError where sizes do not fit together, TypeError for what is no array.
+        for people. ValueError where sizes do not fit together, TypeError for `data` that is no array.
         """
         if isinstance(desc, BufferDesc):
             return Buffer.create(
@@ -388,7 +404,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         queue: object = None,
         cuda_stream: object = None,
     ) -> int:
-        """The same for several, with fences that are waited for before, and signaled after."""
+        """The same for several command buffers. Waits for fences first, and signals fences afterwards."""
         if wait_fences:
             FENCES.check_waits(wait_fences, wait_fence_values)
         for command_buffer in command_buffers:
@@ -409,7 +425,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @property
     def features(self) -> list[ABILITIES.Feature]:
-        """All that `has_feature` answers with True."""
+        """The features for which `has_feature` is True."""
         return list(ABILITIES.FEATURES)
 
     def has_feature(self, feature: ABILITIES.Feature | str) -> bool:
@@ -419,7 +435,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @property
     def supported_shader_model(self) -> ABILITIES.ShaderModel:
-        """The highest of Direct3D's versions; all of it that is not about graphics is here."""
+        """The highest of Direct3D's versions; all its parts that are not about graphics are supported."""
         return max(ABILITIES.ShaderModel)
 
     @property
@@ -441,7 +457,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.synchronize()
 
     def sync_to_cuda(self, cuda_stream: int = 0) -> None:
-        """Nothing: what was submitted has finished, and memory is the host's."""
+        """Has no effect: submitted commands have finished, and the host reaches the memory."""
 
     def sync_to_device(self, cuda_stream: int = 0) -> None:
         """See `sync_to_cuda`."""
@@ -502,7 +518,7 @@ def create_torch_device(
 
 _default: list[Device] = []
 _making_default = kept_at_fork(threading.Lock(), WORK)
-# Those that are neither closed nor gone.
+# Devices that are neither closed nor garbage.
 _created: WeakBag[Device] = WeakBag()
 
 

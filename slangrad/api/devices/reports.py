@@ -31,8 +31,8 @@ class HeapReport:
 
 @dataclass(frozen=True, slots=True)
 class ShaderCacheStats:
-    """Entries in the folder (kernels, and what is known of modules and calls), and how often a kernel that was looked
-    for was there, or was not."""
+    """Entries in the folder (kernels, facts about modules and calls), and how often a lookup of a kernel hit or
+    missed."""
 
     entry_count: int
     hit_count: int

@@ -104,7 +104,7 @@ def _documented(header: str, declaration: Declaration) -> str:
 
 
 def _header(candidate: CallCandidate) -> str:
-    """As it is written, on one line; as the compiler sees it where a comment or a macro is in it."""
+    """The source text on one line; printed from the AST if it has a comment or a macro."""
     declaration = candidate.view.declaration
     body = getattr(declaration, "body", None)
     source = declaration.span.source
@@ -200,7 +200,7 @@ def _is_public(name: str) -> bool:
 
 
 def line_of(function: Function) -> str:
-    """The function with what was changed about it: `Function(P.step.map(x=(0,)).bwds)`."""
+    """The function with its settings: `Function(P.step.map(x=(0,)).bwds)`."""
     settings = function._settings
     owner = "" if function.struct is None else f"{function.struct.name}."
     said = [*map(repr, settings.map_positional), *(f"{k}={v!r}" for k, v in settings.map_named.items())]

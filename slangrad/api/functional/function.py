@@ -58,7 +58,7 @@ else:
 DESCRIBE = Late("slangrad.api.functional.describe")
 MOST_IN_GROUP = 1024
 # fmt: off
-_MEANT = {  # what other libraries call it
+_MEANT = {  # names of other libraries
     "backward": "bwds(...) adds gradients up, slangrad.grad(f) returns them",
     "forward":  "f(...) calls it, f.fwds(...) carries tangents along",
     "grad":     "slangrad.grad(f) is the function that returns gradients",
@@ -71,7 +71,8 @@ Ask = Callable[[Any], str]  # of an object of the class
 
 
 class OwnText(str):
-    """An attribute that is one text for a class and another for each of its objects, which `ask` gives: `__doc__`."""
+    """An attribute with one text for a class and another for each of its objects, which `ask` returns:
+    `__doc__`."""
 
     ask: Ask
 
@@ -85,8 +86,8 @@ class OwnText(str):
 
 
 class Function(Unique):
-    """The functions of one name in a module (overloads together), and how they are called. `map`, `set`,
-    `return_type` and so on return other functions; none changes."""
+    """The functions of one name in a module (overloads together), with the settings of their calls. `map`, `set`,
+    `return_type` and so on return changed copies."""
 
     # fmt: off
     __slots__ = ("__weakref__", "_backward", "_bound", "_calls", "_group", "_kernel", "_modes", "_settings",
@@ -117,14 +118,15 @@ class Function(Unique):
     def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
         """Call it: once for each element of the arguments, after broadcasting.
 
-        Arguments are in the order of the parameters or by their names; methods take `this` first. `_result` is what
-        is filled or made: a Tensor or array of the call's shape, or "tensor", "numpy", "torch". `_append_to` is an
-        encoder that records the call. Gives a number, host vector or dict if the call has no dimensions, a Tensor if
-        it has some, a torch tensor if an argument is one, None if nothing is returned or `_result` is filled.
+        Arguments are in the order of the parameters or by their names; methods take `this` first. `_result` is a
+        Tensor or array of the call's shape to fill, or the kind of a new one: "tensor", "numpy", "torch".
+        `_append_to` is an encoder that records the call. Gives a number, host vector or dict if the call has no
+        dimensions, a Tensor if it has some, and a torch tensor if an argument is one. Gives None if the function
+        returns void or `_result` is filled.
 
-        BoundVariableException (E1001), ResolveException (E1002 to E1004) and CallError (E1005 and others) where the
-        arguments do not fit; CallCompileError where the kernel is refused; BoundsError, KernelAssertionError,
-        MemoryError and others of what the kernel reports.
+        Raises BoundVariableException (E1001), ResolveException (E1002 to E1004) and CallError (E1005 and others)
+        where the arguments do not fit, and CallCompileError where the kernel is refused. Reports of the kernel are
+        BoundsError, KernelAssertionError, MemoryError and others.
 
         An argument of a class with `__slangrad_call__(self, function, args, kwargs)` answers the call in its place.
         """
@@ -153,16 +155,16 @@ class Function(Unique):
         command_encoder.record(caller.later(self._settings, self._bound + args, kwargs))
 
     def compile(self, /, *args: object, **kwargs: object) -> CompiledKernel:
-        """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
+        """The compilation of a call's kernel, which is not run: stages, times, reports."""
         return self.kernel_of(*args, **kwargs).stages
 
     def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
-        """The kernel of a call, which is there afterwards; nothing is run."""
+        """Compile the kernel of a call, without running it."""
         return self._caller.compile(self._settings, self._bound + args, kwargs)
 
     def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
-        """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
-        compiled, and not run.
+        """A description of the call of these arguments: the text of its kernel, its shape, the type of each
+        argument. The kernel is compiled, and not run.
         """
         return CALL_DATA.CallData(self, self._caller.inspected(self._settings, self._bound + args, kwargs))
 
@@ -179,7 +181,7 @@ class Function(Unique):
 
     @property
     def slang_function(self) -> LAYOUT.SlangFunction:
-        """The functions of the name as reflection knows them."""
+        """The reflection of the functions of the name."""
         layout = self.module.layout
         if self.struct is None:
             return layout.require_function_by_name(self.name)
@@ -213,16 +215,16 @@ class Function(Unique):
         return function
 
     def map(self, /, *args: HostValue, **kwargs: HostValue) -> Function:
-        """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
+        """Set the call dimensions of an argument's dimensions, or the type of its elements.
 
-        For each parameter, by position or name: a tuple with the call dimension of each dimension of the argument,
-        `map(x=(1, 0))`; a type or its name, `map(x="float3")`; None for what is matched from the right; a dict for
-        the fields of a dict. A call raises CallError (E1009) where the argument has other dimensions.
+        For each parameter, by position or name, one of these: a tuple with the call dimension of each dimension of
+        the argument, `map(x=(1, 0))`; a type or its name, `map(x="float3")`; None to match from the right; a dict
+        for the fields of a dict. A call raises CallError (E1009) where the argument has other dimensions.
         """
         return self._with(map_positional=args, map_named=kwargs)
 
     def set(self, /, *args: object, **kwargs: object) -> Function:
-        """Values outside of functions: by name, as a dict, or a callable that each call asks for one."""
+        """Values outside of functions: by name, as a dict, or a callable that returns a dict, run in each call."""
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):
@@ -234,7 +236,7 @@ class Function(Unique):
         return self._setting(values if isinstance(values, Mapping) else self._asking(values))
 
     def write(self, fn: Callable[..., object], *args: object, **kwargs: object) -> Function:
-        """Let each call ask `fn(cursor, *args, **kwargs)` to write values outside of functions to a cursor."""
+        """Run `fn(cursor, *args, **kwargs)` in each call, which writes values outside of functions to a cursor."""
         if not callable(fn):
             raise CallError("E1013", f"write requires a callable, not {type(fn).__name__}")
 
@@ -264,7 +266,8 @@ class Function(Unique):
         return self._in(self.module.with_constants(values))
 
     def prelude(self, code: str) -> Function:
-        """The function with Slang text beside its module's: types and values that it leaves open, for one."""
+        """The function with Slang text beside its module's, for example types and values that the module leaves
+        open."""
         return self._in(self.module.with_prelude(code))
 
     def _in(self, module: Module) -> Function:
@@ -274,7 +277,7 @@ class Function(Unique):
         return self._copy(module, function._calls, owner, self._settings)
 
     def type_conformances(self, conformances: Sequence[TypeConformance | tuple[object, ...]]) -> Function:
-        """Say which types values of interface types can have that come from outside, and their ids."""
+        """Set which types the values of interface types from outside can have, and their ids."""
         return self._with(conformances=RAW.named_conformances((*self._settings.conformances, *conformances)))
 
     def thread_group_size(self, size: HostValue) -> Function:
@@ -301,9 +304,9 @@ class Function(Unique):
         return self._with(group=sizes)
 
     def lanes(self, count: int) -> Function:
-        """Compile the kernels of calls for `count` SIMD lanes, a power of two up to 64, in place of as many as the
-        compiler finds suitable: more where a loop's steps wait for each other, fewer where values must stay in
-        registers. Kernels that use waves keep the lanes of these. ValueError for another number."""
+        """Compile the kernels of calls for `count` SIMD lanes, a power of two up to 64, instead of the compiler's
+        choice. More lanes help where a loop's steps wait for each other, fewer where values must stay in registers.
+        Kernels that use waves keep the lanes of the wave. ValueError for another number."""
         if count not in (1, 2, 4, 8, 16, 32, 64):
             raise ValueError(f"lanes: a power of two up to 64, not {count!r}")
         return self._with(lanes=count)
@@ -318,8 +321,8 @@ class Function(Unique):
     ) -> None:
         """Launch the function over `thread_count` threads in x, y and z, rounded up to whole groups; its first
         parameter is `uint3 dispatchThreadID`. `vars` are values outside of functions, `parameters` the other
-        parameters by name; with an encoder it runs later. CallError (E1017, E1018) for names that are unknown and
-        values that are missing."""
+        parameters by name; with an encoder it runs later. CallError (E1017, E1018) for unknown names and missing
+        values."""
         kernel = self.dispatched_kernel()
         values = gathered(self._settings.given)
         merge(values, vars or {})
@@ -350,12 +353,12 @@ class Function(Unique):
         )
 
     def _dispatched(self, value: object) -> object:
-        """What a kernel gets for a value, which may be an object that stands for another one."""
+        """The argument of the kernel for a value, which may be a wrapper of another value."""
         return RAW.dispatched(lambda: self.module.layout, unwrap(value, held=False))
 
     def return_type(self, kind: object) -> Function:
-        """What calls return: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the
-        result; if it has `from_result(module, result)`, that is. CallError (E1011) for others."""
+        """The type of results: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the
+        result (its `from_result(module, result)` if it has one). CallError (E1011) for others."""
         results.kind_of(kind)
         return self._with(result=kind)
 
@@ -367,9 +370,9 @@ class Function(Unique):
 
     @property
     def bwds(self) -> Function:
-        """The reverse-mode derivative. It is called with the arguments of the call, whose gradients get more: those
-        of tensors with `with_grads()` and of `diffPair`s. `_result` holds the cotangent of what is returned, in its
-        gradient; without it, it is one. ResolveException (E1002) where the function is not differentiable."""
+        """The reverse-mode derivative. It takes the arguments of the call, and adds to their gradients: those of
+        tensors with `with_grads()` and of `diffPair`s. The gradient of `_result` is the cotangent of the returned
+        value; without `_result` it is one. ResolveException (E1002) where the function is not differentiable."""
         if self._backward is None:
             self._backward = self._with(mode=BACKWARD)
         return self._backward
@@ -385,8 +388,8 @@ class Function(Unique):
     # --- For derivatives as values (`transforms`)
 
     def with_mode(self, mode: str, order: int = 1) -> Function:
-        """The function in a mode of calls, which is kept. In the mode `hvp` tangents of inputs are read from `grad_in`,
-        and derivatives of that order, of the gradient in their direction, are added to `grad_out`."""
+        """The function in a mode of calls, which is kept. In the mode `hvp` tangents of inputs are read from
+        `grad_in`, and derivatives of that order, of the gradient in their direction, are added to `grad_out`."""
         if mode in (BACKWARD, TANGENT):
             return self.bwds if mode == BACKWARD else self.fwds
         if (mode, order) not in self._modes:
@@ -403,7 +406,7 @@ class Function(Unique):
 
     @property
     def result_kind(self) -> str:
-        """What calls were told to return: "tensor", "numpy" or nothing."""
+        """The setting of `return_type`: "tensor", "numpy" or None."""
         return results.kind_of(self._settings.result) or "" if self._settings.result is not None else ""
 
     def bound(self, /, *args: object, **kwargs: object) -> Launchable:
@@ -411,12 +414,13 @@ class Function(Unique):
         return self._caller.bound(self._settings, self._bound + args, kwargs)
 
     def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
-        """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
-        compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
+        """The call as a function without arguments, which costs a launch. Its arguments are checked and its kernel
+        is compiled now. The contents of tensors and arrays may change between runs, numbers stay the same. Raises
+        as a call does.
         """
         return RepeatedCall(self._calls, self._settings, self._bound + args, kwargs)
 
 
-# What editors and help() show is the Slang function.
+# Editors and help() show the Slang function.
 Function.__doc__ = OwnText(Function.__doc__, lambda function: DESCRIBE.documentation_of(function))
 Function.__module__ = OwnText(Function.__module__, lambda function: function.module.name)

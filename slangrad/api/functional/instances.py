@@ -4,7 +4,7 @@ particles = InstanceTensor(module.Particle, (1000,))
 particles.construct(position=float2(10, 10), velocity=rand_float(-1, 1))       the constructor, 1000 times
 particles.step(0.1)                                                            a method, 1000 times
 
-lights = pack(module, {"_type": "Lights", "positions": tensor, "gain": 2.0})   an argument that is put together once
+lights = pack(module, {"_type": "Lights", "positions": tensor, "gain": 2.0})   an argument that is converted once
 
 InstanceList(module.Particle, {"position": tensor, "velocity": float2(0, 1)})
 """
@@ -45,7 +45,7 @@ class InstanceList:
         self._data = data
 
     def get_this(self) -> HostValue:
-        """What stands for the instances in a call."""
+        """The argument of a call for the instances."""
         if isinstance(self._data, dict):
             return {TYPE_KEY: self._struct.spelled, **self._data}
         return self._data
@@ -81,7 +81,7 @@ class InstanceList:
 
 
 class InstanceTensor(InstanceList):
-    """Instances in one tensor of a shape, which is made where none is given; it is not initialized then."""
+    """Instances in one tensor of a shape. Without `data` a new tensor is made, which is not initialized."""
 
     def __init__(self, struct: Struct, shape: object, data: Tensor | None = None) -> None:
         super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
@@ -115,7 +115,7 @@ class InstanceTensor(InstanceList):
 
 
 class InstanceDifferentiableBuffer(InstanceTensor):
-    """Instances in one tensor with gradients, which is made where none is given: `bwds` of their methods adds to it."""
+    """Instances in one tensor with gradients, to which `bwds` of their methods adds; made if missing."""
 
     def __init__(self, struct: Struct, shape: object, data: Tensor | None = None) -> None:
         tensor = Tensor.empty(struct.module.device, shape, struct).with_grads() if data is None else data
@@ -128,7 +128,7 @@ class InstanceDifferentiableBuffer(InstanceTensor):
 
 
 class PackedArg:
-    """An argument for many calls. `python_object` is what was packed."""
+    """An argument for many calls. `python_object` is the original value."""
 
     __slots__ = ("_key", "_packed", "module", "python_object")
 
@@ -144,7 +144,7 @@ class PackedArg:
         return self._key
 
     def get_this(self) -> HostValue:
-        """What stands for the argument in a call."""
+        """The packed argument of a call."""
         return self._packed
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class PackedArg:
 
 
 def pack(module: Module, value: object) -> PackedArg:
-    """An argument of functions of the module; one that is packed already is itself."""
+    """An argument of functions of the module; a packed one is returned as it is."""
     return value if isinstance(value, PackedArg) else PackedArg(module, value)
 
 

@@ -92,7 +92,7 @@ class Module(Unique, Names):
 
     @property
     def is_imported(self) -> bool:
-        """Whether `import` of its name gives this module."""
+        """Whether `import` of its name loads this module."""
         return self.session.imported(self.name) is self._loaded
 
     @property
@@ -120,8 +120,8 @@ class Module(Unique, Names):
         options: dict[str, object] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
-        """The module of a file: a path, or a name in the include paths, with or without `.slang`. SlangCompileError,
-        with all errors, where it is wrong or missing."""
+        """The module of a file: a path, or a name in the include paths, with or without `.slang`. A wrong or
+        missing file raises SlangCompileError with all errors."""
         return Module(_session_of(device).load(str(path)), options, link)
 
     @staticmethod
@@ -132,7 +132,7 @@ class Module(Unique, Names):
         options: dict[str, object] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
-        """A module of this name from its text. SlangCompileError, with all errors, where it is wrong."""
+        """A module of this name from its text. A wrong text raises SlangCompileError with all errors."""
         return Module(_session_of(device).add_source(name, source), options, link)
 
     @staticmethod
@@ -185,7 +185,7 @@ class Module(Unique, Names):
         return f"export static const {t} {name} = {spelled};"
 
     def with_prelude(self, text: str) -> Module:
-        """The module with a text that stands beside its own, and may define what it leaves open."""
+        """The module with another text beside its own, which may define `extern` declarations."""
         if not isinstance(text, str):
             raise CallError("E1013", f"prelude: a text is needed, not {type(text).__name__}")
         if text not in self._with_preludes:
@@ -196,12 +196,13 @@ class Module(Unique, Names):
     def compile_all(self, calls: Iterable[partial[object] | ShaderProgram]) -> None:
         """Compile the kernels of several calls, which are not run; on several processors where these are idle.
 
-        A call is given as `functools.partial(module.f, x, y, _result=r)`: a function, `f.bwds` or any other with its
-        arguments, whose types, shapes and strides count, or `partial(module.f.dispatch, ...)`. A ShaderProgram stands
-        for its kernel. They may be of other modules of the device, too. Put first what takes longest to compile.
+        A call is given as `functools.partial(module.f, x, y, _result=r)`: a function, `f.bwds` or any other with
+        its arguments, or `partial(module.f.dispatch, ...)`. Types, shapes and strides of the arguments count. A
+        ShaderProgram means its kernel. Calls may belong to any module of the device. Put those first that take
+        longest to compile.
 
-        Raises what the calls would raise: errors about arguments before anything is compiled, then the error of the
-        first call whose kernel is refused, when all others are compiled. CallError (E1015) for what is no call.
+        Raises the errors of the calls. Errors about arguments come before any kernel is compiled; the error of the
+        first refused kernel comes after all others are compiled. CallError (E1015) for an object that is no call.
         """
         TOGETHER.compile_together([TOGETHER.prepared(call) for call in calls], self.device.options)
 
@@ -235,7 +236,7 @@ class Module(Unique, Names):
         return None if t is None else self.struct_of(t)
 
     def find_type(self, name: str) -> Type | None:
-        """The type itself, or the form in which an earlier process kept it."""
+        """The type itself, or its form on disk from an earlier process."""
         module = self.known
         saved = UNKNOWN if module.generation.is_parsed else module.facts.get("type", name)
         if saved is not UNKNOWN:
@@ -296,7 +297,7 @@ Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_o
 
 
 def module_of_package(device: Device, name: str, read: Callable[[], str]) -> Module:
-    """The module of a text of slangrad's own, which `read` gives: one for each device."""
+    """The module of one of slangrad's own texts, which `read` returns: one for each device."""
     modules = device.package_modules
     if name not in modules:
         modules.setdefault(name, Module.load_from_source(device, name, read()))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.api.sessions.session import SlangSession
-Member = Any  # a Function, a Struct or an EnumValue: users know which, and call it
+Member = Any  # a Function, a Struct or an EnumValue, which users call by its name
 
 
 class Names(ABC):
@@ -50,7 +50,7 @@ class Names(ABC):
 
     @abstractmethod
     def _missing(self, name: str, kind: str) -> NameNotFound:
-        """The error for a name; `kind` is "function", "struct", or empty where both would do."""
+        """The error for a name; `kind` is "function", "struct", or empty for both."""
 
     def require_function(self, name: str) -> Function:
         """The functions of a name, as `find_function`; NameNotFound when there are none."""
@@ -171,7 +171,7 @@ class Struct(Unique, Names, SlangType):
         return self.constructor()(*args, **kwargs)
 
     def constructor(self) -> Function:
-        """What `Type(...)` calls. NameNotFound where none is declared and there are no fields."""
+        """The constructor that `Type(...)` calls. NameNotFound where none is declared and there are no fields."""
         function = self.find_function("__init")
         if function is None and self.fields:
             fields = [(name, field.type.spelled) for name, field in self.fields.items()]
@@ -208,8 +208,8 @@ Struct.__doc__ = OwnText(Struct.__doc__, lambda struct: DESCRIBE.documentation_o
 
 
 class Enum(Struct):
-    """An enum of a module: `Color.Green` is one of its values, an int that knows its name; `Color(5)` is the value of
-    a number, which need not have a name. It has a length, and gives its values one by one."""
+    """An enum of a module: `Color.Green` is one of its values, an int with a name; `Color(5)` is the value of a
+    number, which may have no name. `len` and iteration serve the named values."""
 
     __slots__ = ("_known",)
 

@@ -5,7 +5,7 @@
     encoder.copy_buffer(target, 0, source, 0, 256)
     device.submit_command_buffer(encoder.finish())
 
-What a command refers to stays alive until its buffer is gone. Values of parameters are those of the recording.
+A command buffer keeps the objects of its commands alive. Values of parameters are those of the recording.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _discarded(device: Device, recording_id: int) -> None:
 
 
 class _Recording:
-    """Commands of a device, with the number of their recording; it hears if they are gone without having run."""
+    """Commands of a device, with the number of their recording. A callback runs if they are dropped without having
+    run."""
 
     def __init__(self, device: Device, queue: CommandQueueType, recording_id: int) -> None:
         self.device = device
@@ -98,14 +99,14 @@ class CommandBuffer(_Recording):
             command()
 
     def submitted(self, submit_id: int) -> None:
-        """They have run: tell it, the first time."""
+        """Run the callbacks after the first submission."""
         if self._discard.detach() is not None:
             event = CommandRecordingSubmittedEvent(self.device, self.recording_id, self, submit_id)
             self.device.recordings_submitted.tell(event)
 
 
 class CommandEncoder(_Recording):
-    """Records commands until it is finished. `recording_id` is a number that no other encoder has."""
+    """Records commands until it is finished. `recording_id` is unique for each encoder."""
 
     def __init__(self, device: Device, queue: CommandQueueType | None = None) -> None:
         super().__init__(device, queue or CommandQueueType.graphics, next(_RECORDINGS))
@@ -208,13 +209,13 @@ class CommandEncoder(_Recording):
     def launch(
         self, pipeline: ComputePipeline, arguments: bytes, grid: Callable[[], Grid], used: object
     ) -> None:
-        """Record a launch; `grid` is asked when it runs, `used` is kept alive."""
+        """Record a launch; `grid` is called when it runs, `used` is kept alive."""
         kernel, runtime = pipeline.compiled.kernel, self.device.runtime
         self.record(lambda: (used, runtime.launch(kernel, arguments, grid())))
 
     def execute_callback(self, callback: Callable[[None], object]) -> None:
-        """Call `callback(None)` between the commands: where SlangPy passes a handle of the graphics card's commands,
-        there is none."""
+        """Call `callback(None)` between the commands; SlangPy passes a handle of the graphics card's commands
+        instead of None."""
         if not callable(callback):
             raise CommandError("E1021", f"execute_callback: {type(callback).__name__} cannot be called")
         self.record(lambda: callback(None))
@@ -225,7 +226,7 @@ class CommandEncoder(_Recording):
     def set_buffer_state(self, buffer: Buffer, state: object) -> None:
         """Memory has no states: see `global_barrier`."""
 
-    # --- What only tools see ---
+    # --- Names for tools ---
 
     def push_debug_group(self, name: str, color: object = None) -> None:
         """Groups of commands have names for tools of graphics cards only."""
@@ -238,7 +239,7 @@ class CommandEncoder(_Recording):
 
 
 def check_encoder(encoder: object, device: object, title: str) -> None:
-    """CommandError for what is no encoder of a device that is to record a call or launch."""
+    """CommandError unless it is an encoder of the device of the call or launch."""
     if not isinstance(encoder, CommandEncoder):
         note = "device.create_command_encoder() makes one"
         raise CommandError("E1021", f"{title}: {type(encoder).__name__} is no command encoder", (), note)
@@ -272,7 +273,7 @@ class ComputePassEncoder:
     def bind_pipeline(
         self, pipeline: ComputePipeline, root_object: ShaderObject | None = None
     ) -> ShaderObject:
-        """What is launched from now on; returns where its parameters go."""
+        """Bind the pipeline of the following launches; gives the cursor object for its parameters."""
         self._root = ShaderObject(pipeline.current()) if root_object is None else root_object
         return self._root
 

@@ -1,4 +1,4 @@
-"""Fences and queries: what programs order and time their commands with.
+"""Fences and queries, which order and time commands.
 
     fence = device.create_fence()
     device.submit_command_buffers([commands], signal_fences=[fence], signal_fence_values=[1])
@@ -24,7 +24,7 @@ TICKS_A_SECOND = 1_000_000_000
 
 
 class FenceError(CallError, RuntimeError):
-    """A fence or query that is used as it cannot be."""
+    """A wrong use of a fence or query."""
 
 
 class CommandQueueType(Enum):
@@ -48,7 +48,7 @@ class FenceDesc:
 
 
 class Fence:
-    """A number that grows, for which others wait."""
+    """A number that only grows; submissions wait until it reaches a value."""
 
     AUTO = AUTO
     TIMEOUT_INFINITE = TIMEOUT_INFINITE
@@ -70,15 +70,15 @@ class Fence:
     signaled_value = current_value
 
     def signal(self, value: int = AUTO) -> int:
-        """Set the number, by default to the next one. Gives what it was set to."""
+        """Set the number, by default to the next one, and return it."""
         with self._changed:
             self._value = self._value + 1 if value == AUTO else value
             self._changed.notify_all()
             return self._value
 
     def wait(self, value: int = AUTO, timeout_ns: int = TIMEOUT_INFINITE) -> None:
-        """Wait until the number is `value` or more. FenceError (E1021) after the time, or if no other thread is there
-        that could signal it."""
+        """Wait until the number is `value` or more. FenceError (E1021) after the time, or if no other thread could
+        signal it."""
         wanted = self._value if value == AUTO else value
         with self._changed:
             if self._value >= wanted:
@@ -97,7 +97,7 @@ def _never(value: int, wanted: int) -> FenceError:
 
 
 def check_waits(fences: Sequence[Fence], values: Sequence[int]) -> None:
-    """FenceError for what is submitted to wait for a value that was not signaled."""
+    """FenceError for a submission that waits for a value that was not signaled."""
     for fence, value in _pairs(fences, values, "wait"):
         if fence.current_value < value:
             raise _never(fence.current_value, value)
@@ -118,7 +118,7 @@ def _pairs(fences: Sequence[Fence], values: Sequence[int], verb: str) -> Iterato
 
 @dataclass(slots=True)
 class QueryPoolDesc:
-    """How many queries, and of what."""
+    """The number of queries, and their type."""
 
     type: QueryType = QueryType.timestamp
     count: int = 0
@@ -147,7 +147,7 @@ class QueryPool:
             self._results[i] = None
 
     def check(self, index: int, count: int = 1) -> None:
-        """FenceError for queries that there are not."""
+        """FenceError for queries outside of the pool."""
         self._range(index, count)
 
     def write(self, index: int) -> None:

@@ -75,8 +75,8 @@ class BlockSlot:
 
 
 class ComputePipeline:
-    """A program that is compiled for compute; with checks, if `is_checked`. By default that is the device's mode of
-    now."""
+    """A program that is compiled for compute; with checks, if `is_checked`. The default is the device's current
+    mode."""
 
     def __init__(self, program: ShaderProgram, is_checked: bool | None = None) -> None:
         self.is_checked = program.device.checking is not None if is_checked is None else is_checked
@@ -199,7 +199,7 @@ class ComputePipeline:
         return packed
 
     def check_written(self, written: Collection[ParameterSlot]) -> None:
-        """Every parameter that the kernel reads must have got a value."""
+        """Every parameter that the kernel reads must have a value."""
         for slot in self.slots():
             if slot.at >= 0 and slot not in written:
                 raise missing(slot.name, slot.uniform.type)

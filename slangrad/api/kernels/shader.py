@@ -1,4 +1,4 @@
-"""Modules as SlangPy's raw kernels see them: entry points, and programs linked from them.
+"""Modules for kernels: entry points, and programs linked from them.
 
     module.entry_points               ->  [SlangEntryPoint(main)]
     program.entry_points[0].layout.compute_thread_group_size
@@ -114,7 +114,7 @@ class SlangModule:
 
     @of_generation
     def reflection_context(self) -> ReflectionContext:
-        """The program as seen from this module, with what reflection has made of it."""
+        """The program as seen from this module, with its reflection objects."""
         return ReflectionContext(self.view, self.session.lock)
 
     @property
@@ -124,8 +124,8 @@ class SlangModule:
 
     def serialize(self) -> bytes:
         """The precompiled module: its texts, those of its parts and of what it includes, and the macros that they were
-        read with, but not what it imports. `load_module_from_ir_blob` takes it. CallError (E1020) for what
-        `compose_modules` has made."""
+        read with, but not what it imports. `load_module_from_ir_blob` takes it. CallError (E1020) for composed
+        modules."""
         if self.is_composed:
             message = f"serialize: '{self.name}' is composed of several modules"
             raise CallError("E1020", message, (), "serialize each of its source_modules")
@@ -191,7 +191,7 @@ class SlangModule:
 
 
 class ComposedModule(SlangModule):
-    """Several modules under one name, with what their entry points know of types behind interfaces."""
+    """Several modules under one name, with the type conformances of their entry points."""
 
     is_composed = True
 
@@ -344,7 +344,7 @@ class SlangEntryPoint:
 
     @property
     def group_size(self) -> tuple[int, int, int]:
-        """Threads of a group; one where nothing is said."""
+        """Threads of a group; one without `[numthreads]`."""
         attribute = self.declaration.attribute("numthreads")
         if attribute is None:
             return (1, 1, 1)
@@ -453,7 +453,7 @@ class ShaderProgram:
         session.device.programs.add(self)
 
     def get_compilation_report(self) -> dict[str, object]:
-        """How long its pipelines took to make, in seconds, and whether the cache had them."""
+        """The compile times of its pipelines in seconds, and whether the cache had them."""
         label = ", ".join(module.name for module in self.modules)
         pipelines = sorted(self.pipelines, key=lambda pipeline: pipeline.began)
         return program_report(label, [entry.name for entry in self.entry_points], pipelines)

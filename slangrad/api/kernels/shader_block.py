@@ -4,7 +4,7 @@
     ShaderCursor(spring).length = 2.0
     kernel.dispatch([64, 1, 1], {"spring": spring})
 
-A block is a mapping of what was written to it, and goes where a dict goes; names are checked when they are written,
+A block is a mapping of the written values, and is passed like a dict. Names are checked when they are written,
 values when the block is used.
 """
 
@@ -26,7 +26,7 @@ WITH_ELEMENTS = (TypeKind.array, TypeKind.vector, TypeKind.matrix)
 
 
 class _Parts(dict[str | int, HostValue]):
-    """What was written to parts of a value, by their names or numbers; uniforms take it as a dict."""
+    """The values written to parts of a value, by their names or numbers; uniforms take it as a dict."""
 
 
 class ShaderBlock(Mapping[str, HostValue]):
@@ -111,7 +111,7 @@ class BlockPlace:
             self.field(name).write(part)
 
     def written(self) -> _Parts:
-        """The parts that have values. A value that was written for the whole is taken apart."""
+        """The parts that have values. A value that was written for the whole is split into its parts."""
         if self.around is None:
             assert self.parts is not None
             return self.parts

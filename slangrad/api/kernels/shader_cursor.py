@@ -43,7 +43,7 @@ class ShaderObject:
         self._kept: dict[Hashable, object] = {}
 
     def place(self) -> _Place:
-        """Where a cursor begins: all parameters outside of functions."""
+        """The root of a cursor: all parameters outside of functions."""
         return _Place(self, children=self.pipeline.globals)
 
     def keep(self, at: Hashable, value: object) -> None:
@@ -60,7 +60,7 @@ class ShaderObject:
 
 @dataclass(frozen=True, slots=True)
 class ShaderOffset:
-    """Where a parameter or a part of one lies, in bytes, as reflection says; what is bound is part of that here."""
+    """The offset of a parameter or a part of one, in bytes, as in reflection; the binding has the same offset."""
 
     uniform_offset: int
     binding_range_index: int = 0
@@ -187,7 +187,7 @@ class ShaderCursor:
         return self._at(_Place(shader_object, children=shader_object.pipeline.parameters))
 
     def dereference(self) -> ShaderCursor:
-        """What is in a constant buffer or parameter block: the same place."""
+        """The content of a constant buffer or parameter block: the same place."""
         return self
 
     def is_valid(self) -> bool:

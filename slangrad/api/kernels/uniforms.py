@@ -1,4 +1,4 @@
-"""Values for the parameters of a kernel: by type, what writes a Python value into the flat list of scalars.
+"""Encoders for the parameters of a kernel, by type: each writes a Python value into the flat list of scalars.
 
 In: a checked type.   Out: an `Encoder`, whose `put` fills its part of the list, one entry for each scalar.
 
@@ -6,7 +6,7 @@ In: a checked type.   Out: an `Encoder`, whose `put` fills its part of the list,
     RWStructuredBuffer<float>          a Buffer                ->   its address, its number of elements
     float*                             a Buffer or an int      ->   the address
 
-Nothing is converted silently: what does not fit is an error that names the parameter.
+No value is converted silently: one that does not fit is an error with the name of the parameter.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
     Array,
@@ -33,7 +34,7 @@ from slangrad.check.model.types import (
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.containers.buffers import BYTES, MOST, STRUCTURED, standard_name
-from slangrad.marshal.containers.memory import GIVEN, TAKEN, TENSOR_ACCESS
+from slangrad.marshal.containers.memory import GIVEN, TAKEN, TENSOR_ACCESS, is_texture_type
 from slangrad.marshal.containers.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.containers.whole import FAMILIES, Family, has_numbers
 from slangrad.marshal.errors import CallError
@@ -50,6 +51,7 @@ from slangrad.marshal.host.encode import (
 )
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.protocol.spelling import spell
+from slangrad.marshal.reflection.model import TEXTURES as TEXTURE_SHAPES
 from slangrad.marshal.simple.enums import EnumValue
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
@@ -61,11 +63,12 @@ from slangrad.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
 
+TEXTURES = Late("slangrad.marshal.containers.textures")
 UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 
 
 class Strictly(Manner):
-    """The values that parameters take: a number is no vector, and plain data that is left out is zero."""
+    """The rules for values of parameters: a number is no vector, and plain data that is left out is zero."""
 
     error, unnamed = CallError, UNKNOWN
     spreads = False
@@ -144,6 +147,30 @@ class BufferUniform(Encoder):
         address, size = memory_of(self, value, self._element, self._device, label)
         values[at] = address
         values[at + 1] = min(size // self._size, MOST)
+
+
+class TextureUniform(Encoder):
+    """A texture: its address, sizes and the number of levels."""
+
+    __slots__ = ("_device", "_element", "_name")
+
+    def __init__(self, t: StructType, form: ir.Type, element: ir.Type | None, device: Device) -> None:
+        super().__init__(STRICTLY, form, t)
+        self._device = device
+        self._element = element
+        self._name = standard_name(t)
+
+    def put(self, values: Values, at: int, value: HostValue, label: str) -> None:
+        if not is_texture_type(type(value)):
+            note = "pass a Texture, as device.create_texture() gives one"
+            raise self.manner.refuse(self, value, label, note)
+        refusal = TEXTURES.refusal(value, self._name, self._element)
+        if refusal is not None:
+            raise self.manner.refuse(self, value, label, refusal)
+        scalars = TEXTURES.scalars_of(value)
+        if value.storage.runtime is not self._device:
+            raise CallError(UNFIT, f"parameter '{label}': the texture belongs to another device")
+        values[at : at + len(scalars)] = scalars
 
 
 UNIFORMS = {"_data", "_shape", "_strides", "_offset"}  # the keys of `Tensor.uniforms()`
@@ -226,14 +253,14 @@ def _unsigned(t: ir.Type) -> object:
 
 
 class Uniforms:
-    """Makes the encoders of types. `types` knows the program, `device` is where its kernels run."""
+    """Makes the encoders of types. `types` are the types of the program, `device` runs its kernels."""
 
     def __init__(self, types: ModuleTypes, device: Device) -> None:
         self._types = types
         self._device = device
 
     def of(self, t: Type) -> Encoder | None:
-        """None for types that no value can be given for."""
+        """None for types whose values cannot be passed."""
         form = self._types.lower(t)
         if form is None:
             return None
@@ -256,6 +283,8 @@ class Uniforms:
             return BufferUniform(t, form, None, BYTES[name], device)
         if name in STRUCTURED:
             return BufferUniform(t, form, self._types.lower(t.inner), STRUCTURED[name], device)
+        if name in TEXTURE_SHAPES and self._types.stored_fields(t):
+            return TextureUniform(t, form, self._types.lower(t.inner), device)
         if name in FAMILIES or name in VIEWS:
             element = self._types.lower(t.inner)
             if element is None:

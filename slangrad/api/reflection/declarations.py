@@ -4,9 +4,9 @@
     struct = module.module_decl.find_first_child_of_kind(DeclReflection.Kind.struct, "Particle")
     struct.as_type().fields, struct.children_of_kind(DeclReflection.Kind.func)[0].as_function().parameters
 
-The tree has what stands in the text, in its order: members of modules, namespaces, types and blocks, parameters of
-functions. A struct without a constructor has that of its fields as its last child. A generic declaration is the last
-child of a node of the kind `generic`, behind its parameters.
+The tree has the declarations of the text, in its order: members of modules, namespaces, types and blocks,
+parameters of functions. A struct without a constructor has that of its fields as its last child. A generic
+declaration is the last child of a node of the kind `generic`, behind its parameters.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _TYPES = (ast.Struct, ast.Interface, ast.Enum)
 
 
 class DeclReflection(BaseReflectionObject):
-    """A declaration and, as a sequence, what is declared in it. `kind` is that of a module, struct or function, say;
-    `name` is `$init` of constructors, and empty for what has none."""
+    """A declaration and, as a sequence, the declarations inside it. `kind` is that of a module, struct or function,
+    say; `name` is `$init` of constructors, and empty for declarations without a name."""
 
     Kind = DeclarationKind
 
@@ -68,7 +68,7 @@ class DeclReflection(BaseReflectionObject):
         node: Declared = None,
         function: FunctionReflection | None = None,
     ) -> None:
-        """`node`: the declaration in the text, if there is one; `function`: what it is as a function."""
+        """`node`: the declaration in the text, if there is one; `function`: its function, if it is one."""
         super().__init__(context)
         self.kind = kind
         self.name = name
@@ -81,7 +81,7 @@ class DeclReflection(BaseReflectionObject):
 
     @property
     def children(self) -> list[DeclReflection]:
-        """What is declared inside, in order."""
+        """The declarations inside, in order."""
         return self._children()
 
     @property
@@ -114,7 +114,7 @@ class DeclReflection(BaseReflectionObject):
         return next(iter(self.find_children_of_kind(kind, child_name)), None)
 
     def as_type(self) -> TypeReflection | None:
-        """The type that it declares; its generic parameters are open. None for what declares no type."""
+        """The type that it declares; its generic parameters are open. None for other declarations."""
         t = _declared_type(self._context, self._node)
         return None if t is None else self._context.type_of(t)
 
@@ -164,7 +164,7 @@ def _of_node(context: ReflectionContext, node: Declared) -> DeclReflection:
 
 
 def _of_generic(context: ReflectionContext, node: object) -> DeclReflection:
-    """What stands around a generic declaration. As a type or function it is the generic one, nothing filled in."""
+    """The node around a generic declaration. As a type or function it is the generic one, without arguments."""
     inner = context.make(_of_node, node)
 
     def children() -> list[DeclReflection]:
@@ -174,7 +174,7 @@ def _of_generic(context: ReflectionContext, node: object) -> DeclReflection:
 
 
 def _of_fields(context: ReflectionContext, function: FunctionReflection) -> DeclReflection:
-    """The constructor that a struct has of its fields."""
+    """The constructor of a struct from its fields."""
 
     def children() -> list[DeclReflection]:
         return _reflect(context, [parameter.declaration for parameter in function.parameters])

@@ -2,10 +2,11 @@
 
     function = module.layout.find_function_by_name("scale")
     [(parameter.name, parameter.type.full_name) for parameter in function.parameters]
-    function.specialize_with_arg_types([float3])    generics filled in, overloads resolved; None: it does not take these
+    function.specialize_with_arg_types([float3])    generics filled in, overloads resolved; None: it does not take
+    these
 
-Several functions of one name are one object, with `overloads`. A parameter of an interface type shows the interface,
-though such a function is generic to the checker.
+Several functions of one name are one object, with `overloads`. A parameter of an interface type shows the
+interface, although the checker treats such a function as generic.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from slangrad.syntax import ast
 
 
 def reflect_functions(context: ReflectionContext, views: Sequence[FunctionView]) -> FunctionReflection | None:
-    """The functions of a name; None where there are none. Those of the library stand back, as do those that do not have
-    the generic parameters for the arguments in the name."""
+    """The functions of a name; None where there are none. Those of the library stand back, as do those that do not
+    have the generic parameters for the arguments in the name."""
     fitting = [view for view in views if len(view.candidate.explicit) <= len(view.generics)]
     functions = tuple(reflect_function(context, view) for view in without_library(fitting))
     if len(functions) < 2:
@@ -42,7 +43,7 @@ def reflect_functions(context: ReflectionContext, views: Sequence[FunctionView])
 
 
 def reflect_function(context: ReflectionContext, view: FunctionView) -> FunctionReflection:
-    """One function, with those generic arguments that are known."""
+    """One function, with its generic arguments as far as they are fixed."""
     candidate = view.candidate
     explicit = dict(zip(view.declaration.generics, candidate.explicit))
     return _of_reference(context, DeclRef(view.declaration, {**candidate.substitution, **explicit}))
@@ -109,8 +110,8 @@ class FunctionReflection(Attributed):
         return []
 
     def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether a word or attribute stands before the function, or the function is so in effect: `differentiable` is
-        what has a custom derivative, too."""
+        """Whether the function has a modifier or attribute, or is so in effect: `differentiable` holds for a custom
+        derivative, too."""
         modifier = expect(modifier, ModifierID, "has_modifier")
         if modifier is ModifierID.differentiable:
             with self._context.asking():
@@ -122,8 +123,8 @@ class FunctionReflection(Attributed):
         return bool(self.declaration.has(modifier.name))
 
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
-        """The function that a call with arguments of these types means, its generics filled in. None: no function of
-        the name takes them, or several do so equally well."""
+        """The function that a call with arguments of these types chooses, its generics filled in. None if no
+        function of the name takes them, or several do equally well."""
         return self.specialized(_checked(types))
 
     def specialized(self, types: Sequence[Type], interfaces: bool = True) -> FunctionReflection | None:
@@ -134,7 +135,7 @@ class FunctionReflection(Attributed):
             return None
         return _of_reference(self._context, resolved[0].reference, interfaces)
 
-    # --- How the checker sees it ---
+    # --- As a function of the checker ---
 
     @property
     def _view(self) -> FunctionView:
@@ -244,7 +245,7 @@ def _initialized(context: ReflectionContext, t: Type) -> Iterator[tuple[ast.Decl
 
 
 def constructor_of_fields(context: ReflectionContext, t: Type) -> FieldConstructor | None:
-    """What `S(a, b)` means where the text has no `__init`."""
+    """The meaning of `S(a, b)` where the text has no `__init`."""
     if not isinstance(t, StructType) or not any(_initialized(context, t)):
         return None
     written = any(isinstance(member, ast.Constructor) for member in t.declaration.members)

@@ -6,7 +6,7 @@
     layout.find_function_by_name("scale")
     program.reflection["main"]["count"].type             of a parameter of an entry point, by names and indices
 
-Sizes and offsets are those of memory (ir/data/layout.py), for parameters as for what buffers hold.
+Sizes and offsets are those of memory (ir/data/layout.py), for parameters as for elements of buffers.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class TypeLayoutReflection(BaseReflectionObject, InMemory):
 
     @property
     def element_type_layout(self) -> TypeLayoutReflection | None:
-        """Of an array, vector, matrix, buffer, pointer or block what is in it."""
+        """The element of an array, vector, matrix, buffer or pointer, or the content of a block."""
         element = element_of(self._type)
         return None if element is None else layout_for(self._context, element)
 
@@ -122,7 +122,7 @@ def layout_for(context: ReflectionContext, t: Type) -> TypeLayoutReflection:
 
 
 class VariableLayoutReflection(VariableReflection):
-    """A parameter or field: its name, its type, and where it lies in what holds it."""
+    """A parameter or field: its name, its type, and its offset in the struct or block around it."""
 
     __slots__ = ("offset",)
 
@@ -145,7 +145,7 @@ class VariableLayoutReflection(VariableReflection):
 
     @property
     def semantic_name(self) -> str:
-        """`SV_DispatchThreadID` of `uint3 id : SV_DispatchThreadID`; empty for what has none."""
+        """`SV_DispatchThreadID` of `uint3 id : SV_DispatchThreadID`; empty without a semantic."""
         semantics = getattr(self.declaration, "semantics", ())
         return semantics[0].name if semantics else ""
 
@@ -178,8 +178,8 @@ class EntryPointLayout(BaseReflectionObject):
 
     @property
     def parameters(self) -> list[VariableLayoutReflection]:
-        """All of them. The launch gives one after the other; what each thread knows by itself, as the
-        `SV_DispatchThreadID` that its `semantic_name` tells, has no place there and the offset 0."""
+        """All of them. The launch passes one after the other. A value of the thread itself, such as
+        `SV_DispatchThreadID` (its `semantic_name`), has no place there and the offset 0."""
         rows, end = [], 0
         context = self._context
         for declared, t in self._members:
@@ -201,7 +201,7 @@ class HashedString(NamedTuple):
 class ProgramLayout(BaseReflectionObject):
     """All parameters and entry points of a program, its types and functions by name.
 
-    `find_...` give None for a name that is missing; `require_...` raise CallError, with names that are like it.
+    `find_...` return None for a missing name; `require_...` raise CallError, with similar names.
     """
 
     __slots__ = ("_contexts", "_globals", "entry_points")
@@ -388,7 +388,7 @@ class ReflectionCursor:
         return 0 <= index < self.type.element_count
 
     def find_element(self, index: int) -> ReflectionCursor:
-        """What an element is; IndexError where there is none."""
+        """The element of a number; IndexError where there is none."""
         if not self.has_element(index):
             raise IndexError(f"there is no element {index}")
         return self._of(self.type_layout.element_type_layout)

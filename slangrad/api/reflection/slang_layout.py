@@ -5,8 +5,8 @@
     layout.find_function_by_name("step<float>")        ->   SlangFunction
     layout.tensor_type(layout.require_type_by_name("float"), 2)
 
-Each type and each function of a name is one object, also after the program was reloaded. `program_layout` is what
-kernels see (program_layout.py): parameters, entry points, offsets.
+Each type and each function of a name is one object, also after a reload of the program. `program_layout` is the
+view of kernels (program_layout.py): parameters, entry points, offsets.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _SCALARS = {ScalarKind.none: UNKNOWN, **{ScalarKind[scalar_kind(t)]: t for t in 
 
 
 class SlangProgramLayout:
-    """A program, asked by name. `require_...` raise ValueError where `find_...` give None. `generation` counts how
-    often the program was reloaded.
+    """A program, by names. `require_...` raise ValueError where `find_...` return None. `generation` counts the
+    reloads of the program.
     """
 
     def __init__(self, program_layout: ProgramLayout) -> None:
         self.program_layout = program_layout
         self.types: ModuleTypes = program_layout.types
         self._generation = 0
-        self.newest: Callable[[], object] | None = None  # looks whether the program was reloaded
+        self.newest: Callable[[], object] | None = None  # checks whether the program was reloaded
         self.device_module: SlangModule | None = None  # the module whose layout it is
         self._types: dict[Type, SlangType] = {}
         self._names: dict[str, Type] = {}
@@ -179,8 +179,8 @@ class SlangProgramLayout:
     # --- Reloading ---
 
     def on_hot_reload(self, program_layout: ProgramLayout) -> None:
-        """Look at another program: types and functions that it has, too, are the objects that they were; others
-        stay what they are.
+        """Show a reloaded program: types and functions that it still has keep their objects; others keep their old
+        meaning.
         """
         self.program_layout = program_layout
         self.types = types = program_layout.types
@@ -241,7 +241,7 @@ class SlangFunction:
 
     @property
     def candidates(self) -> list[CallCandidate]:
-        """The functions as calls choose among them."""
+        """The candidates of a call."""
         return [candidate_of(view, self.program.types) for view in self.reflection.views]
 
     @property
@@ -306,13 +306,13 @@ class SlangFunction:
 
     @property
     def overloads(self) -> tuple[SlangFunction, ...]:
-        """Each by itself; a function without overloads is its own only one."""
+        """Each overload by itself; a function without overloads is its only one."""
         functions = self.reflection.overloads
         make = lambda function: SlangFunction(self.program, function, self.full_name, self.this_type)
         return tuple(map(make, functions)) if functions else (self,)
 
     def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether a word stands before it, or it is so in effect."""
+        """Whether it has a modifier, or is so in effect."""
         return self._first.has_modifier(modifier)
 
     def specialize_with_arg_types(self, types: Sequence[SlangType]) -> SlangFunction | None:

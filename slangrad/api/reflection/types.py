@@ -103,7 +103,8 @@ class ReflectionContext:
 
     @contextmanager
     def asking(self) -> Iterator[CheckedProgram]:
-        """The checker answers one thread at a time, as seen from the module. Mistakes in questions are not reported."""
+        """A context for lookups by the checker from the module, in one thread at a time. Their errors are not
+        reported."""
         with self.lock, self.view.looking():
             yield self.program
 
@@ -135,7 +136,7 @@ class ReflectionContext:
         return NOTHING if lowered is None else layout_of(lowered)
 
     def fields(self, t: Type) -> Members:
-        """The fields of a struct, or of a block with a struct, with what is said about their place in memory."""
+        """The fields of a struct, or of a block with a struct, with the attributes of their place in memory."""
         t = t.inner if isinstance(t, BlockType) else t
         if isinstance(t, MembersType):
             return t.members
@@ -154,7 +155,7 @@ class ReflectionContext:
 
 
 def expect(value: object, kind: type[Made], where: str) -> Made:
-    """The argument of a question; CallError (E1015) where it is of another class."""
+    """The argument of a lookup; CallError (E1015) where it is of another class."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
         message = f"{where}: {type(value).__name__} is not {article} {kind.__name__}"
@@ -173,12 +174,12 @@ class BaseReflectionObject:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the object may be asked, which is always."""
+        """Whether the object can be used, which is always so."""
         return True
 
 
 class Attribute(BaseReflectionObject):
-    """An attribute that a struct of the program declares: `[Foo(42)]` of `struct FooAttribute { int value; }`."""
+    """An attribute whose struct the program declares: `[Foo(42)]` of `struct FooAttribute { int value; }`."""
 
     __slots__ = ("_attribute",)
 
@@ -287,7 +288,7 @@ class VariableReflection(Attributed):
         return node
 
     def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether a word stands before the variable. `in` is understood of parameters, `inout` is `out` as well."""
+        """Whether the variable has a modifier. Parameters without one are `in`; `inout` counts as `out`, too."""
         name = expect(modifier, ModifierID, "has_modifier").name
         if name == "nodiff":
             return has_no_diff(self.declaration)
@@ -353,7 +354,7 @@ class TypeReflection(Attributed, TypeProperties):
 
     @property
     def element_type(self) -> TypeReflection | None:
-        """What an array, vector, matrix, buffer, pointer or block is made of."""
+        """The element of an array, vector, matrix, buffer, pointer or block."""
         element = element_of(self._shown)
         return None if element is None else self._context.type_of(element)
 
@@ -370,7 +371,7 @@ class TypeReflection(Attributed, TypeProperties):
 
     @property
     def resource_result_type(self) -> TypeReflection | None:
-        """What reading a resource gives."""
+        """The type of the values that a read of a resource returns."""
         return self.element_type if self.kind is TypeKind.resource else None
 
     def unwrap_array(self) -> TypeReflection:
@@ -397,12 +398,12 @@ def value_type(t: Type) -> Type:
 
 
 def without_rules(t: Type) -> Type:
-    """The type without what is said about its place in memory."""
+    """The type without its attributes of memory."""
     return BlockType(t.name, unstored(t.inner)) if isinstance(t, BlockType) else unstored(t)
 
 
 def element_of(t: Type) -> Type | None:
-    """What indexing gives, or following a pointer; None for structs, tensors among them, and for bytes."""
+    """The type of `x[i]`, or of `*x`; None for structs (tensors are structs), and for bytes."""
     rules, model = rules_of(t), model_of(unstored(t))
     if model.element is None or model.kind in ("struct", "interface") or model.shape == "byte_address_buffer":
         return None
@@ -410,7 +411,7 @@ def element_of(t: Type) -> Type | None:
 
 
 def unwrapped(t: Type) -> Type:
-    """What is in all arrays."""
+    """The innermost element of nested arrays."""
     while isinstance(t, Array):
         t = t.element
     return t

@@ -1,1 +1,1 @@
-"""Sessions: what was made of texts, from one reload to the next, and where it is kept."""
+"""Sessions: the objects derived from texts between two reloads, and their copies on disk."""

@@ -1,9 +1,9 @@
-"""Functions that are told when something happens to a device, by numbers: it closes, reloads, has run commands.
+"""Callbacks of a device, by numbers: it closes, reloads, has run commands.
 
     number = device.register_command_recording_submitted_callback(lambda event: print(event.id))
     device.unregister_command_recording_submitted_callback(number)
 
-A callback may register and unregister callbacks; those that were there are told.
+A callback may register and unregister callbacks; an event calls those registered when it began.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Callbacks(Generic[Event]):
         return number
 
     def remove(self, number: int) -> None:
-        """Forget a callback; nothing where it is gone."""
+        """Remove a callback, if it is there."""
         self._callbacks.pop(number, None)
 
     def tell(self, event: Event) -> None:
@@ -64,8 +64,8 @@ class RecordingCallbacks:
     def register_command_recording_discarded_callback(
         self, callback: Callable[[CommandRecordingDiscardedEvent], object]
     ) -> int:
-        """Call `callback(event)` when an encoder or a command buffer is gone that was never submitted. Gives a number
-        to unregister it by."""
+        """Call `callback(event)` when an encoder or a command buffer is dropped without a submission. Gives a
+        number to unregister it by."""
         return self.recordings_discarded.add(callback)
 
     def unregister_command_recording_discarded_callback(self, id: int) -> None:

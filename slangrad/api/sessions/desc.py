@@ -1,4 +1,4 @@
-"""Kinds of devices, what a device is made with, and what can be said about a compilation, in SlangPy's words.
+"""Kinds of devices, the arguments of a device, and the options of a compilation, in SlangPy's words.
 
 create_device(type="cpu", label="mine")   ->   device.desc.label
 """
@@ -18,7 +18,7 @@ from slangrad.marshal.errors import CallError
 
 
 class DeviceType(Enum):
-    """Kinds of devices that programs name; those that there is no backend for are refused."""
+    """Kinds of devices in programs; those without a backend are refused."""
 
     automatic = "automatic"
     cpu = "cpu"
@@ -31,11 +31,11 @@ class DeviceType(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class DeviceDesc:
-    """The arguments of a device. `shader_cache_path` is a folder for compiled kernels and what is known of modules
-    (`module_cache_path`, if only that is given), in place of the user's; `shader_cache_size` is its size in bytes.
+    """The arguments of a device. `shader_cache_path` is a folder for compiled kernels and facts about modules, in
+    place of the user's (default: `module_cache_path`); `shader_cache_size` is its size in bytes.
     `module_cache_path` is a folder for precompiled modules, which the device's own session fills. All but these,
-    `type`, `compiler_options`, `enable_hot_reload`, `enable_print` and `label` are about other kinds of devices: they
-    are checked and kept, and mean nothing here.
+    `type`, `compiler_options`, `enable_hot_reload`, `enable_print` and `label` belong to other kinds of devices:
+    they are checked and stored, and have no effect.
     """
 
     type: DeviceType = DeviceType.automatic
@@ -57,7 +57,7 @@ class DeviceDesc:
     existing_device_handles: list[object] | tuple[object, ...] | None = None
 
     def set(self, name: str, value: object) -> None:
-        """Change one of them by name; TypeError for what is none, or has another type."""
+        """Change one of them by name; TypeError for an unknown name or a wrong type."""
         if name not in DeviceDesc.__slots__:
             raise TypeError(f"create_device() got an unexpected keyword argument '{name}'")
         expected = _TYPES.get(name, bool)
@@ -71,7 +71,7 @@ class DeviceDesc:
         return None if folder is None else Store(str(folder), self.shader_cache_size)
 
 
-# What is not simply a bool.
+# Arguments that are no plain bool.
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "label": str,
     "adapter_luid": (list, tuple, bytes, type(None)),
@@ -108,7 +108,7 @@ class SlangFloatingPointMode(Enum):
 
 
 class SlangDebugInfoLevel(Enum):
-    """How much is written for debuggers; nothing here."""
+    """How much is written for debuggers; without effect here."""
 
     none = 0
     minimal = 1
@@ -134,7 +134,7 @@ _ENUMS: dict[str, type[Enum]] = {
 
 @dataclass(slots=True, init=False)
 class SlangCompilerOptions:
-    """Made of a dict, or of nothing and then changed."""
+    """Made of a dict, or empty and then changed."""
 
     include_paths: list[str | Path] = field(default_factory=list)
     defines: dict[str, str] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class SlangCompilerOptions:
         return options if isinstance(options, SlangCompilerOptions) else SlangCompilerOptions(options)
 
     def applied_to(self, options: Options) -> Options:
-        """Our own settings, changed by what was said."""
+        """The settings of slangrad, changed by these options."""
         if self.matrix_layout is SlangMatrixLayout.column_major:
             options = replace(options, column_major=True)
         if self.optimization is not SlangOptimizationLevel.default:

@@ -42,7 +42,7 @@ FRONT = Late("slangrad.call.front")
 
 
 class KnownModule:
-    """A module as a generation knows it. It is parsed at once if it has to be, else at its first use."""
+    """A module of a generation. It is parsed at once if necessary, else at its first use."""
 
     def __init__(self, generation: Generation, key: str, parsed: CheckedModule | None = None) -> None:
         self.generation = generation
@@ -82,7 +82,7 @@ class KnownModule:
 
 
 class LateTypes:
-    """The types of a module, which is parsed when it is asked about one that is not plain."""
+    """The types of a module, which is parsed at the first lookup of a type that is not plain."""
 
     def __init__(self, module: KnownModule) -> None:
         self._module = module
@@ -103,8 +103,8 @@ class LateTypes:
 
 
 class Generation:
-    """The program of a session. As long as all modules are as in an earlier process, they are not parsed: `program` and
-    `compiler` are made when they are first asked for.
+    """The program of a session. As long as all modules are as in an earlier process, they are not parsed: `program`
+    and `compiler` are made on first use.
     """
 
     def __init__(self, session: SlangSession, defines: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ class Generation:
         return self._program
 
     def _parse_all(self) -> None:
-        """Load what was only looked up so far, in the same order."""
+        """Parse the modules that were only looked up so far, in the same order."""
         program = FRONT.CheckedProgram(
             self.settings, (), self._defines, self.files, backend_of(self.target).traits
         )
@@ -168,7 +168,7 @@ class Generation:
 
     @property
     def checked(self) -> CheckedSession:
-        """The same program as calls in check mode see it."""
+        """The same program for calls in check mode."""
         if self._checked is None:
             self._checked = CheckedSession(self, self._compiler_for)
         return self._checked
@@ -186,7 +186,7 @@ class Generation:
         return module
 
     def first_of(self, loaded: LoadedModule) -> LoadedModule:
-        """The one that stands for all that are the same module: a file can be asked for by several names."""
+        """The representative of all requests of the same module: several names can mean one file."""
         return self._first.setdefault(self.of(loaded).checked, loaded)
 
     def _enter(self, loaded: LoadedModule) -> KnownModule:
@@ -225,7 +225,7 @@ class Generation:
             return KnownModule(self, checked.key, checked)
 
     def recipe(self, needed: Iterable[CheckedModule]) -> Recipe | None:
-        """How another process makes the program with these modules; None where that is not known."""
+        """The recipe with which another process makes the program with these modules; None without one."""
         with self.lock:
             checked = {
                 loaded: module.parsed for loaded, module in self._known.items() if module.parsed is not None
@@ -252,7 +252,7 @@ Found = TypeVar("Found")
 
 
 class of_generation(Generic[Found]):
-    """A property that is found once in each generation of `self.session`."""
+    """A property that is computed once in each generation of `self.session`."""
 
     def __init__(self, find: Callable[[Any], Found]) -> None:  # of an object of the owner
         self._find = find
@@ -270,7 +270,7 @@ class of_generation(Generic[Found]):
 
 
 class CheckedSession:
-    """A session as kernels of check mode see it: the same program, compiled with checks."""
+    """A session for kernels of check mode: the same program, compiled with checks."""
 
     __slots__ = ("_made", "_make_compiler", "kernels", "lock", "settings", "target")
 

@@ -2,12 +2,12 @@
 
     device.register_shader_hot_reload_callback(print)
     module.f(x)                     # the text as it was loaded
-                                    # ... somebody saves the file
+                                    # ... an editor saves the file
     module.f(x)                     # the new text
 
-One thread for all devices looks at the files that their sessions have read, a few times a second, and marks what a
-session made of them as expired; the next call loads them anew. So it costs a call nothing but a look at that mark. A
-text with errors changes nothing: it is reported by a warning, and what was loaded goes on.
+One thread for all devices looks at the files of their sessions a few times a second, and marks the objects derived
+from changed files as expired. The next call loads them anew, so a call only reads that mark. A text with errors
+gives a warning, and the loaded program stays in use.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ DELAY = 0.1  # seconds between looks
 
 
 class ReloadWarning(UserWarning):
-    """A file of a loaded module has changed and has errors: what was loaded before goes on."""
+    """A changed file of a loaded module has errors: the former program stays in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShaderHotReloadEvent:
-    """Files were loaded anew. `errors`: of sessions that could not be, whose programs are as they were."""
+    """Files were loaded anew. `errors`: of sessions whose new texts have errors, and whose programs are
+    unchanged."""
 
     device: Device | None
     errors: tuple[Exception, ...] = ()
@@ -76,13 +77,13 @@ class HotReload:
             WATCHER.discard(session)
 
     def refresh(self) -> None:
-        """Load what was found to have changed."""
+        """Load the files that were found to have changed."""
         expired = [session for session in self._sessions if session.generation.expired]
         if expired and not getattr(self._busy, "now", False):
             self._reload([session for session in expired if session.has_changed()])
 
     def check(self) -> None:
-        """Look at the files now, and load what has changed."""
+        """Look at the files now, and load those that have changed."""
         self._reload([session for session in self._sessions if session.has_changed()])
 
     def reload_all(self) -> None:
@@ -132,7 +133,7 @@ class Watcher:
         return session in self._sessions
 
     def wake(self) -> None:
-        """How long to wait has changed."""
+        """Wake the thread: the time between two looks has changed."""
         self._changed.set()
 
     def _start(self) -> None:
@@ -140,7 +141,7 @@ class Watcher:
             self._has_thread = start_thread("slangrad hot reload", self._run) is not None
 
     def after_fork(self) -> None:
-        """A child has the sessions, but no thread; locks may be held by what is gone."""
+        """A child has the sessions, but no thread; a thread that is gone may hold locks."""
         sessions = list(self._sessions.items())
         self.__init__()  # type: ignore[misc]
         self._sessions.update(sessions)
@@ -165,8 +166,8 @@ class Watcher:
 
 
 def look(session: SlangSession, pending: dict[Path, Marks]) -> None:
-    """Mark a session whose files have changed, and stayed as they are since the last look: `pending` are files that
-    were found changed then."""
+    """Mark a session whose files have changed, and did not change again since the last look: `pending` are files
+    that were changed at that time."""
     generation = session.generation
     if generation.expired:
         return

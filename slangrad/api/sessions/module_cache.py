@@ -2,7 +2,7 @@
 
     cache = ModuleCache(Path("cache"), include_paths, macros)
     cache.keep(origin, files)              cache/<digest>/0/scale.slang-module, if scale.slang is in the first path
-    cache.folders                          where Files looks for what has no source any more
+    cache.folders                          where Files looks for modules without a source
 
 Sessions with other include paths or macros have folders of their own (the digest). A file is replaced when it would
 have other contents, and as a whole, so any number of processes may fill a cache.

@@ -1,4 +1,4 @@
-"""Types that need no module: how `tensor.dtype` shows what NumPy arrays and dtype names give.
+"""Types without a module: `tensor.dtype` of tensors from NumPy arrays and dtype names.
 
     Tensor.from_numpy(device, floats).dtype.name == "float"
 

@@ -1,10 +1,10 @@
-"""Sessions: modules that were compiled with the same settings, and know each other.
+"""Sessions: modules that were compiled with the same settings, and can import each other.
 
     session = device.create_slang_session(compiler_options={"defines": {"N": "4"}})
     module = session.load_module_from_source("scale", text)
     program = session.link_program([module], [module.entry_point("main")])
 
-A device has a session of its own, which its methods of these names use.
+A device has its own session, which its methods of these names use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SHADER = Late("slangrad.api.kernels.shader")
 
 
 _numbers = count()
-# What an earlier process has kept of modules, by the step that makes them.
+# Modules on disk from an earlier process, by the step that makes them.
 # fmt: off
 _FIND: dict[str, Callable[..., FoundModule | None]] = {
     "file":        lambda index, name: index.find(name),
@@ -54,8 +54,8 @@ _FIND: dict[str, Callable[..., FoundModule | None]] = {
 
 
 class LoadedModule:
-    """A module that a session was asked for, however often it is loaded anew. `step` tells how it is made, perhaps of
-    other modules. One that `is_whole` stands in texts of the user alone, and later processes may find it again."""
+    """A requested module of a session; it stays the same across reloads. `step` is how it is made, perhaps of other
+    modules. One that `is_whole` consists of texts of the user alone, so later processes may find it on disk."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LoadedModule:
         return self.known.checked
 
     def find(self, index: ModuleIndex) -> FoundModule | None:
-        """The module as an earlier process has kept it."""
+        """The module on disk from an earlier process."""
         return _FIND[self.step[0]](index, *self.step[1:]) if self.is_whole else None
 
     def load(self, generation: Generation, program: CheckedProgram) -> CheckedModule:
@@ -207,7 +207,7 @@ class SlangSession(LoadsModules):
         return f"SlangSession(modules={[module.name for module in self._in_order()]})"
 
     def _in_order(self) -> list[LoadedModule]:
-        """Modules as they were asked for."""
+        """The requested modules."""
         return sorted(self._whole, key=lambda module: module.number)
 
     @property
@@ -249,11 +249,11 @@ class SlangSession(LoadsModules):
         """Whether files have another text than the modules."""
         with self.lock:
             generation = self.generation
-            generation.expired = False  # whatever changes from now on is noticed again
+            generation.expired = False  # later changes are noticed again
             return self._is_broken or generation.files.changed()
 
     def reload(self) -> Exception | None:
-        """Load all modules from their files as they are now. What is wrong with them, and then all stays as it was."""
+        """Load all modules from their current files. Gives the errors; with errors no module changes."""
         with self.lock:
             old, new = self.generation, Generation(self, self._defines)
             try:
@@ -268,7 +268,8 @@ class SlangSession(LoadsModules):
             return None
 
     def _begin_anew(self) -> None:
-        """In a child, where a thread that is not there may have half made the program: the next call makes it."""
+        """In a child of a fork, a thread that is gone may have half made the program: the next call makes it
+        anew."""
         self._is_broken = self.generation.expired = True
 
     # --- Modules ---
@@ -323,7 +324,7 @@ class SlangSession(LoadsModules):
         return max(modules, key=lambda module: module.number, default=None)
 
     def page(self, name: str, text: str) -> SlangModule:
-        """A text that was written around modules: it says nothing about whether they can be loaded."""
+        """A text that was written around modules; it does not count among the modules to load."""
         return self.module_of(self._make(name, ("source", name, text, "")))
 
     def _make(self, name: str, step: Step, *made_of: LoadedModule) -> LoadedModule:
@@ -350,7 +351,7 @@ class SlangSession(LoadsModules):
                 raise CallError("E1020", f"{title}: '{part.name}' belongs to another session")
 
     def linked(self, module: SlangModule, others: Sequence[SlangModule]) -> SlangModule:
-        """The module with what it leaves open (`extern`) taken from others that `export` it."""
+        """The module with its `extern` declarations taken from other modules that `export` them."""
         exporters = [other.loaded for other in others if other is not module]
         if not exporters:
             return module

@@ -1,1 +1,1 @@
-"""What is known of a function before it is differentiated: activity, loops, effects, zeros."""
+"""Facts about a function before differentiation: activity, loops, effects, zeros."""

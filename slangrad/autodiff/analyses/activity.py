@@ -4,8 +4,8 @@
     %b = convert %a : i32                cut: an integer has no tangent
     %r = add %a, %c      active, %c not: it depends on no input
 
-Also says which ops the reverse sweep must visit. A call with a custom derivative may bring derivatives in (a
-load from a tensor with a gradient) or take them out (a store to one) without operands or results that do.
+Also marks the ops that the reverse sweep must visit. A call with a custom derivative may bring derivatives in (a
+load from a tensor with a gradient) or take them out (a store to one), even if no operand or result carries one.
 Values of `detach`, loads and comparisons carry none: their rows say so.
 """
 
@@ -23,7 +23,7 @@ from slangrad.ir.ops.primitives import LINEAR, PRIMITIVES
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What differentiation knows of a function that stays a call.
+    """The facts for differentiation about a function that stays a call.
 
     `derivative` is called with the operands and the tangents of the differentiable inputs (jvp), or with the
     operands and the cotangents of the differentiable results (vjp).
@@ -35,12 +35,12 @@ class Callee:
     source: bool = False  # results carry a derivative even where no operand does
     sink: bool = False  # operands receive a derivative even where no result does
     drop_primal: bool = False  # the forward sweep of a vjp leaves it out
-    opened: Region | None = None  # what the forward sweep of a vjp has in its place
+    opened: Region | None = None  # its replacement in the forward sweep of a vjp
     body: Region | None = (
         None  # of a function that stays, whose derivative is made for what is active at the call
     )
     made_for: Callable[[tuple[bool, ...], tuple[bool, ...]], Callee] | None = None
-    halves: Halves | None = None  # what a vjp has in the place of `derivative`
+    halves: Halves | None = None  # the replacement of `derivative` in a vjp
 
 
 Callees = Callable[[str], Callee]
@@ -59,7 +59,7 @@ class Activity:
         self._marked: dict[Region, bool] = {}
 
     def analyze(self, region: Region, inputs: Iterable[Value], outputs: Iterable[Value]) -> Activity:
-        """Follow `inputs` forwards and `outputs` backwards until nothing new is found (loops need that)."""
+        """Follow `inputs` forwards and `outputs` backwards until a fixpoint (because of loops)."""
         self._varied.update(inputs)
         self._useful.update(v for v in outputs if self._space.tangent(v.type) is not None)
         self._repeat(self._varied, lambda: self._vary(region))
@@ -194,7 +194,7 @@ class Activity:
         return has_live
 
     def callee(self, op: Op) -> Callee:
-        """What a call is differentiated by."""
+        """The derivative of a call."""
         callee = self._callee(op)
         if callee.body is None or callee.made_for is None:
             return callee

@@ -1,7 +1,7 @@
-"""What functions do besides computing, as far as derivatives must know: those that they call are looked into.
+"""The effects of functions that matter for derivatives, callees included.
 
-acts       writes memory, prints or reports, or stands for what does, and has a derivative
-changes    does what shows when it is done twice; reports may be made again
+acts       writes memory, prints or reports, or is a substitute of such code, and has a derivative
+changes    has an effect that shows when it happens twice; reports may happen again
 reads      reads memory that may change
 stores     leaves other values in memory, in the forward sweep of a vjp
 """
@@ -26,7 +26,7 @@ _WHERE_DROPPED = {"acts": True, "stores": False}  # of functions that a forward 
 
 
 class Effects:
-    """Of the functions of a program; what was found is kept."""
+    """Of the functions of a program; results are cached."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions

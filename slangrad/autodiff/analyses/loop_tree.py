@@ -1,10 +1,10 @@
-"""Where the values of a function live, in which region and loop; and names for what loops count.
+"""The region and loop of each value of a function; and values for the counts of loops.
 
     for { %a = ...  if { %b = ... } }      %a and %b belong to the loop, %b to an arm in its body
 
-A reverse sweep asks for more than the values of the program: how often a `while` ran, and where on the
-tapes the run of an inner loop begins. Such numbers get a `Value` here and are kept like any other. What a loop
-only counts in steps, as `i += 2`, follows from the number of the iteration.
+A reverse sweep needs more than the values of the program: how often a `while` ran, and where on the tapes the run
+of an inner loop begins. Such numbers get a `Value` here and are kept like any other. An induction variable such as
+`i += 2` follows from the number of the iteration.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _times(runs: int, trips: int | None) -> int:
 
 
 def _picks_struct_from_tape(op: Op) -> bool:
-    """It gets a cotangent of its own: one that is changed on the tape is read there and written, and when that is
-    differentiated, two tapes would have to be added."""
+    """It gets its own cotangent. One that is changed on the tape would be read and written there, and the
+    derivative of that would have to add two tapes."""
     of = op.operands[0].type
     return isinstance(of, Array) and is_tape(of) and isinstance(of.element, Struct)
 
@@ -74,7 +74,7 @@ class RegionNode:
     op: Op | None
     outer: RegionNode | None
     loop: Loop | None  # the innermost loop around
-    runs: int  # how often it runs, for all that is known
+    runs: int  # how often it runs, as far as that is known
 
     def within(self, other: RegionNode) -> bool:
         """Whether this region is the other one or inside of it."""
@@ -185,13 +185,13 @@ class LoopTree:
         return is_computable or self._is_there(value)
 
     def _is_there(self, value: Value) -> bool:
-        """Whether the reverse sweep has it as what it is."""
+        """Whether the reverse sweep has it as a value."""
         if self.handed:
             return value in self.top.region.parameters
         return self.homes[value] is self.top
 
     def is_view(self, whole: Value) -> bool:
-        """An array at hand, or a part of one, that nobody writes: to read it again makes no copy."""
+        """An array at hand, or a part of one, that is never written: reading it again makes no copy."""
         if any(use.name not in READS for use in self.uses.get(whole, ())):
             return False
         op = self.makers.get(whole)
@@ -199,7 +199,7 @@ class LoopTree:
         return self._is_there(whole) or (op is not None and is_part and self.is_view(op.operands[0]))
 
     def whole_of(self, value: Value) -> tuple[Value, list[Op]]:
-        """What an array is a part of, and the ops that pick it, outermost first. Most are of nothing."""
+        """The array around an array, and the ops that pick it, outermost first. Most have none."""
         path: list[Op] = []
         while holds_array(value.type):
             op = self.makers.get(value)

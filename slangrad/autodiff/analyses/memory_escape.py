@@ -1,7 +1,7 @@
 """Variables in memory, through which no derivative passes.
 
-    float* p = &a;  while (...) p = &b;      what is stored in `a` and `b` and depends on an input is refused,
-    *p = x;  return *p;                      if a result depends on what is read there
+    float* p = &a;  while (...) p = &b;      a store to `a` or `b` that depends on an input is refused,
+    *p = x;  return *p;                      if a result depends on a load from there
 
 Variables of which all uses are known are values before differentiation (`opt/simplify/variables.py`) and not met here.
 """
@@ -31,7 +31,7 @@ def refuse_memory_escape(region: Region, activity: Activity) -> None:
 
 
 def _is_read(op: Op, variables: _Variables, activity: Activity) -> bool:
-    """Whether a result depends on what an op may find in a variable."""
+    """Whether a result depends on the value that an op may load from a variable."""
     if op.name == "load":
         return activity.useful(op.results[0]) and variables.may_be(op.operands[0])
     return (

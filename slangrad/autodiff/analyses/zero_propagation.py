@@ -1,11 +1,11 @@
 """Which results of a function vanish where some of its inputs are zero.
 
-In: a forward derivative of the user's own, and that all tangents that go in are zero.   Out: which results are so, too.
+In: a forward derivative of the user's own, with all input tangents zero.   Out: which results are zero, too.
 
     d = k * dx + y * dy     vanishes: a call without tangents needs no derivative
     d = dx + 1              does not: the call brings a derivative in
 
-What is a product with a zero is zero here, as derivatives are; `False` stands for all that is not known.
+A product with a zero counts as zero here, as for derivatives; `False` stands for unknown.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Zeros = bool | tuple["Zeros", ...]
 
 
 def zero_results(functions: Mapping[str, Function], name: str, inputs: Sequence[Zeros]) -> list[Zeros]:
-    """What is zero in the results of a function, where that is so in its inputs."""
+    """The zero parts of a function's results, for the zero parts of its inputs."""
     return _Walk(functions).function(name, inputs)
 
 
 class _Walk:
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
-        self._open: list[str] = []  # functions that are looked at
+        self._open: list[str] = []  # functions under analysis
         self._known: dict[tuple[str, tuple[Zeros, ...]], list[Zeros]] = {}
         self.forms: dict[Value, Zeros] = {}
 
@@ -65,7 +65,7 @@ class _Walk:
         return [_both(left, right) for left, right in zip(first, second, strict=True)]
 
     def loop(self, op: Op) -> list[Zeros]:
-        """What is carried is zero if it starts so and an iteration leaves it so."""
+        """A carried value is zero if it starts as zero and an iteration keeps it zero."""
         forms = [self.of(variable.start) for variable in carried(op)]
         while True:
             for variable, form in zip(carried(op), forms, strict=True):

@@ -1,1 +1,1 @@
-"""Store or recompute: from what the reverse sweep needs to a plan of what is kept."""
+"""Store or recompute: from the values that the reverse sweep needs to a plan of residuals."""

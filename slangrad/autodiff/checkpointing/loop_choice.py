@@ -1,6 +1,6 @@
-"""Which loops reverse mode keeps in segments: those of unknown or large length that it keeps something of.
+"""Which loops reverse mode keeps in segments: those of unknown or large length with residuals.
 
-    for %n (%i, %s) {..}      keeps a value each time, and nobody knows how often: segments of 256
+    for %n (%i, %s) {..}      keeps a value in each iteration, and their number is unknown: segments of 256
     for 64 (%i, %s) {..}      stays as it is
 
 Loops with effects stay, too, as a segment runs twice. `loop_splitting.py` splits them.
@@ -23,11 +23,11 @@ from slangrad.ir.ops.type_rules import scalar_type
 
 SHORT = 64  # segments that a loop of known length keeps without checkpoints
 CHEAP = 4  # a state must have this part of the bytes of its segment at most
-INSIDE = 16  # iterations that loops of unknown length in a segment are thought to take
+INSIDE = 16  # estimated iterations of loops of unknown length in a segment
 
 
 class LoopChoice:
-    """The outermost loops that reverse mode would keep too much of, in a plan that keeps all."""
+    """The outermost loops with too many residuals, in a plan that keeps all."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LoopChoice:
         self._visit(tree.top.region, often=False)
 
     def _visit(self, region: Region, often: bool) -> None:
-        """`often`: a loop around, which stays whole, runs nobody knows how often."""
+        """`often`: a loop around, which stays whole, has an unknown number of iterations."""
         for op in region.ops:
             cut = self._cut(op, often) if op.name in LOOPS else None
             if cut is not None:
@@ -97,7 +97,7 @@ class LoopChoice:
         return self._activity.live(op) and any(self._plan.taped.get(self._tree.loops[x]) for x in loops)
 
     def _worth(self, op: Op) -> int:
-        """How long segments must be for their states to be few bytes beside what is kept within."""
+        """The length of segments at which their states are few bytes compared with the residuals inside."""
         state = sum(layout_of(r.type).size for r in op.results)
         return CHEAP * state // max(1, self._kept(op)) if any(holds_array(r.type) for r in op.results) else 1
 

@@ -91,7 +91,7 @@ class _Splitter(Rebuild):
         return b.control("while", state, (test, body), {"segmented": True})
 
     def _segment(self, op: Op, how: Segments) -> tuple[Function, tuple[Value, ...]]:
-        """The function of a segment, and its last operands: what it uses of the code around."""
+        """The function of a segment, and its last operands: its free values."""
         walk, b, free = Rebuild(), Builder(span=op.span), free_values(*op.regions)
         outer = [v for v in free if v not in self._constants]
         for v in free:

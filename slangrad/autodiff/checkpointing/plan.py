@@ -5,9 +5,9 @@ In: the needed values.   Out: those to keep and those to compute again, and how 
     in an arm of an `if`    an extra result of the `if`, zero where the other arm ran
     in the body of a loop   an element of a tape, at the position that counts the body's runs
 
-Values of the function's own region and loop indices are at hand anyway. Only pure ops are computed again,
-loads from constant memory among them; an array at hand is read again only if nobody ever writes it. Elements
-are kept, not arrays. The choice is a minimum cut, or a fixed rule to compare it with.
+Values of the function's own region and loop indices are always at hand. Only pure ops are computed again, loads
+from constant memory among them; an array at hand is read again only if it is never written. Elements are kept, not
+arrays. The choice is a minimum cut, or a fixed rule to compare it with.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ CHEAP = KEEP + KEEP_WORD  # what the fixed rule computes again costs no more
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the program says about storing. A preference is "recompute", "checkpoint" or ""."""
+    """The program's preferences about storing: "recompute", "checkpoint" or ""."""
 
     prefer: Callable[[Value], str]
-    may_repeat: Callable[[Op], bool]  # of a call: its function wishes it and has no effects
+    may_repeat: Callable[[Op], bool]  # of a call: its function asks for it and has no effects
     residuals: str = CUT  # see base/options.py
     runs_calls_again: bool = False  # rather than keep what calls hand over
 
@@ -78,7 +78,7 @@ def plan(tree: LoopTree, needs: Iterable[Value], wishes: Wishes) -> ResidualPlan
 class _Choice:
     """The cheapest set of values to keep, by a minimum cut.
 
-    Each value has two nodes: it is computed again (1), it is there (2). What is on the sink's side happens.
+    Each value has two nodes: it is computed again (1), it is available (2). A node on the sink's side happens.
     Cut edges are paid: source to 1 the cost of computing, 1 to 2 that of keeping. Operands (2) lead to 1 and
     needed values (2) to the sink, both without limit.
     """
@@ -128,7 +128,7 @@ class _Choice:
         return operands
 
     def _collect(self, wanted: list[Value], stays: set[int] | None) -> None:
-        """The values that are there, from the needed ones back to what they are made of: by a cut or by the rule."""
+        """The available values, from the needed ones back to their operands: by a cut or by the rule."""
         todo = list(wanted)
         while todo:
             value = todo.pop()
@@ -190,7 +190,7 @@ class _Choice:
         return price * (INTEGER if integer and self._follows(value) else 1)
 
     def _follows(self, value: Value) -> bool:
-        """Whether a value can be computed again from indices and what else is at hand."""
+        """Whether a value can be computed again from indices and other values at hand."""
         follows, todo = self._following, [value]
         while todo:
             op = self._repeatable(todo[-1])
@@ -230,8 +230,7 @@ def _numbers(t: Type) -> int:
 
 
 def _idle_calls(tree: LoopTree, needs: Iterable[Value]) -> set[Op]:
-    """Calls that the forward sweep has no use for but what they hand over: to run such a function again is to run it
-    once."""
+    """Calls whose results only the reverse sweep uses: running such a function again is to run it once."""
     idle: set[Op] = set()
     region, used = tree.top.region, set(needs)
     if tree.handed:
@@ -249,7 +248,7 @@ def _idle_calls(tree: LoopTree, needs: Iterable[Value]) -> set[Op]:
 
 
 def _words(t: Type) -> int:
-    """How many 4 bytes a value has; very many, if there is no end to them."""
+    """The size of a value in 4 bytes; a huge number if it is unbounded."""
     return -(-layout_of(t).size // 4) if may_be_handed(t) else FORBIDDING
 
 

@@ -1,4 +1,4 @@
-"""What a vjp keeps and what it computes again, as data for people.
+"""The values that a vjp keeps and computes again, as data for people.
 
 @relax.vjp: 1024 bytes a thread
   stored      %x: f32, 1024 bytes a thread, line 12: the loop carries it from one iteration to the next
@@ -20,8 +20,9 @@ ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
 
 @dataclass(frozen=True, slots=True)
 class StoredValue:
-    """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides: one for
-    each `round`, an iteration of the loop or a segment of it, or a call of the function, whose caller keeps them."""
+    """`bytes` are those of one value. `count` is the largest number of values that a thread keeps, None if only a
+    run decides. `round` is the unit of that number: an iteration of the loop, a segment of it, or a call of the
+    function, whose caller keeps them."""
 
     name: str
     type: str
@@ -76,7 +77,7 @@ class Report:
 
 
 def bytes_a_thread(stored: tuple[StoredValue, ...]) -> int:
-    """At most, but for what a run decides: the sizes of those values count once."""
+    """At most; values whose number only a run decides count once."""
     return sum(value.bytes * (1 if value.count is None else value.count) for value in stored)
 
 

@@ -4,8 +4,8 @@
     %e = index %row, %j                    %ct_e is added to %ct_m at (%i, %j), in place
 
 An array that is a part of another value gives its cotangent straight to that value: the reverse sweep makes
-no temporary arrays. What is given to elements before the array as a whole has got a cotangent waits for that, so that
-no two arrays are added. `Cotangents` is what transposes.py writes to.
+no temporary arrays. Cotangents of elements wait until the array as a whole has a cotangent, so that no two arrays
+are added. `Cotangents` is what transposes.py writes to.
 """
 
 from __future__ import annotations

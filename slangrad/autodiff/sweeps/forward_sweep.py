@@ -8,9 +8,9 @@
 All effects of the primal are here, in their order; the reverse sweep has none of them. Which values are kept
 and what passes through which op was decided in plan.py.
 
-Tapes begin as `zero {written_first}`: nobody reads an element of such a tape, or of a version of it, that was not
-written. For each run of a loop's body writes an element of each of its tapes, at the run's position and whatever
-arms it takes, and the reverse sweep reads at the positions of those runs only.
+Tapes begin as `zero {written_first}`: no element of such a tape, or of a version of it, is read before it is
+written. Each run of a loop's body writes an element of each of its tapes at the run's position, in every arm. The
+reverse sweep reads at the positions of those runs only.
 """
 
 from __future__ import annotations

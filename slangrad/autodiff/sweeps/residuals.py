@@ -3,10 +3,10 @@
     forward  %s.1 = set_index %s.0, %i, %x       a tape carried by the loop
     reverse  %x = index %s, %i                   from the tape, in the reversed loop's body
 
-`Needs` answers a dry run and writes down what is asked for; `Residuals` answers the real one: from scope,
-from an extra result, from a tape, from the number of the iteration, or computed again. A `SweepScope` is one
-region of the reverse sweep and belongs to a region of the primal. A value is fetched in the scope of its
-home, once, whichever scope within asks for it.
+`Needs` serves a dry run and records the values that it fetches. `Residuals` serves the real one: from scope, an
+extra result, a tape, the number of the iteration, or computed again. A `SweepScope` is one region of the reverse
+sweep and belongs to a region of the primal. A value is fetched once, in the scope of its home, for all scopes
+within.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slangrad.ir.ops.primitives import PRIMITIVES
 
 
 class ValueSource(Protocol):
-    """Where fetched values come from; `scope` is that of the value's home."""
+    """The source of fetched values; `scope` is that of the value's home."""
 
     tree: LoopTree
 
@@ -91,7 +91,7 @@ class SweepScope:
 
 
 class Needs:
-    """The dry run's source: the values that formulas ask for. They stand for themselves."""
+    """The dry run's source: it records the values that formulas use, and returns them unchanged."""
 
     def __init__(self, tree: LoopTree) -> None:
         self.tree = tree
@@ -157,7 +157,7 @@ class Residuals:
         return scope.b.primitive(op.name, operands, value.type, without(op.attributes, "check"))
 
     def _not_made_yet(self, scope: SweepScope, op: Op) -> list[Value]:
-        """What else is to be computed again, operands first (a long chain would be too deep a recursion)."""
+        """The other values to compute again, operands first (a long chain would be too deep a recursion)."""
         missing: set[Value] = set()
         todo = list(op.operands)
         while todo:

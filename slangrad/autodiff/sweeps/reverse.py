@@ -5,8 +5,8 @@
 
 An `if` reverses to an `if` on the same condition, a `for` to a `for` in the other direction, a `while` to
 a `for` over its trips. Regions of the reverse sweep pass cotangents of outer values through and add to
-them in place, so no sum of whole arrays is made. The sweep runs twice: dry, to learn which primal values
-it needs, and for good.
+them in place, so no sum of whole arrays is made. The sweep runs twice: dry, to find the primal values that it
+needs, and for real.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from slangrad.ir.ops.formula import Formula
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A region before it is reversed: what is active in it, and how its residuals are to travel."""
+    """A region before it is reversed: its active values, and the plan of its residuals."""
 
     region: Region
     varied: list[Value]
@@ -55,7 +55,7 @@ def planned(
     wishes: Wishes,
     handed: bool = False,
 ) -> Planned:
-    """What `vjp` would do, or `halves` if residuals are `handed` over: the dry run."""
+    """The dry run of `vjp`, or of `halves` if residuals are `handed` over."""
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
@@ -79,7 +79,7 @@ def vjp(prepared: Planned, space: VectorSpace, callees: Callees) -> Region:
 def _swept(
     prepared: Planned, callees: Callees
 ) -> tuple[Builder, ForwardSweep, tuple[Value, ...], tuple[Value, ...]]:
-    """After a forward sweep: its parameters, and what it yields."""
+    """After a forward sweep: its parameters, and its yields."""
     b, sweep = Builder(), ForwardSweep(prepared.tree, prepared.plan, callees)
     parameters = alike(prepared.region.parameters)
     sweep.values.update(zip(prepared.region.parameters, parameters, strict=True))
@@ -268,7 +268,7 @@ def _flipped(op: Op) -> Attributes:
 
 
 def _acts(ops: list[Op]) -> bool:
-    """Whether the ops of a reverse region do more than compute: only calls may."""
+    """Whether the ops of a reverse region have effects: only calls may."""
     return any(op.name == "call" or any(_acts(r.ops) for r in op.regions) for op in ops)
 
 

@@ -1,4 +1,4 @@
-"""Linear data movement: what it does to tangents, and its transpose, which sends cotangents back.
+"""Linear data movement on tangents, and its transpose, which sends cotangents back.
 
     %e = index %a, %i       tangent:   %de = index %da, %i
                             transpose: %ct_a = add_index %ct_a, %i, %ct_e     (in place)

@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[2]
 
 @cache
 def compiler_identity() -> str:
-    """Our own files by name, size and time of change, as Python does for its caches: a changed compiler makes other
-    kernels, and reading all of it would take longer than a warm start may."""
+    """The compiler's own files by name, size and time of change, as in Python's caches. A changed compiler makes
+    other kernels, and reading all of its text would take longer than a warm start may."""
     return content_key("\n".join(_files(str(PACKAGE))))
 
 

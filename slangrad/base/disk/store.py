@@ -4,10 +4,10 @@
     key = content_key("kernel", text, 16)     equal parts, equal key
     store.put(key, data);  store.get(key)     bytes, or None
 
-An entry that is damaged, cut off, of another user or of another version is not there, and a folder that cannot
-be used means no store: never an error, and a warning where other users could put machine code into it. Entries come
-into being by rename, so any number of processes may fill a store at once. What was not used for the longest time goes
-first when the store is full.
+An entry that is damaged, cut off, of another user or of another version counts as missing. A folder that cannot be
+used means no store: never an error, and a warning where other users could write machine code into it. Entries are
+renamed into place, so any number of processes may fill a store at once. A full store drops the least recently used
+entries first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def content_key(*parts: object) -> str:
 
 
 def _pieces(part: object) -> Iterator[bytes]:
-    """Bytes that tell where each part ends and of what kind it is."""
+    """Bytes that record where each part ends and of which kind it is."""
     if isinstance(part, (tuple, list)):
         yield b"(%d:" % len(part)
         for item in part:
@@ -64,7 +64,7 @@ def _pieces(part: object) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What lies in a store, and where."""
+    """The entries of a store, and its folder."""
 
     folder: str
     problem: str
@@ -104,7 +104,7 @@ class Store:
 
     @property
     def problem(self) -> str:
-        """Why nothing is kept; found out when it is first asked for."""
+        """Why nothing is kept; computed on first use."""
         if not self._checked:
             self._problem, advice = _prepare(self.folder)
             self._checked = True
@@ -137,7 +137,7 @@ class Store:
         return Usage(self.folder, self.problem, len(entries), size, self.limit)
 
     def clear(self) -> int:
-        """Remove all entries; how many there were."""
+        """Remove all entries; gives how many there were."""
         entries = [] if self.problem else list(self._entries())
         for path, _ in entries:
             _remove(path)
@@ -156,7 +156,7 @@ class Store:
                         continue
 
     def _make_room(self, written: int) -> None:
-        """Remove what was not used for longest, down to four fifths of the limit."""
+        """Remove the least recently used entries, down to four fifths of the limit."""
         with self._lock:
             self._written += written
             if self._written < self.limit // ROOM_BETWEEN_SCANS:
@@ -192,8 +192,8 @@ def _own_user() -> int | None:
 
 
 def _prepare(folder: str) -> tuple[str, str]:
-    """Make the folder of entries; why it cannot be used, and what to do about it. Machine code is only taken from where
-    no other user can write."""
+    """Make the folder of entries; gives why it cannot be used, and the cure. Machine code is only read from folders
+    where no other user can write."""
     if _own_user() is not None:
         problem = next(filter(None, map(_exposure, _folders_above(folder))), "")
         if problem:
@@ -216,7 +216,7 @@ def _prepare(folder: str) -> tuple[str, str]:
 
 
 def _folders_above(folder: str) -> Iterator[str]:
-    """All that are there, by the names in the path and by those that links lead to."""
+    """All folders that exist, by the names in the path and by the targets of links."""
     for path in dict.fromkeys((folder, os.path.realpath(folder))):
         while (above := os.path.dirname(path)) != path:
             path = above

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, however many processes write them at once, and that are files.
+"""Regular files that exist as a whole or not at all, however many processes write them at once.
 
 write_whole(Path("lib/scale.slang-module"), data)
 read_whole(Path("scale.slang"), 1 << 20)               bytes; OSError where there are more, or where it is no file
@@ -25,7 +25,7 @@ OTHERS = {
 
 
 def open_file(path: str | Path, follow: bool = True) -> FileIO:
-    """A file to read from; OSError for what is none, which is never waited for: a FIFO without a writer, a terminal.
+    """A file to read from. OSError for all else (a FIFO without a writer, a terminal), without waiting.
     `follow`: whether it may be a link to a file."""
     flags = (
         os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -40,7 +40,7 @@ def open_file(path: str | Path, follow: bool = True) -> FileIO:
 
 
 def require_file(status: os.stat_result, path: str | Path) -> None:
-    """OSError for what is no file."""
+    """OSError unless it is a regular file."""
     if not stat.S_ISREG(status.st_mode):
         kind = OTHERS.get(stat.S_IFMT(status.st_mode), "no file")
         raise OSError(errno.EINVAL, f"it is {kind}, and a file is needed", str(path))
@@ -59,14 +59,14 @@ def read_whole(path: str | Path, most: int) -> bytes:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """The same at a path that the user chose: what is no file, such as /dev/null, is not replaced (OSError)."""
+    """The same at a path that the user chose. A device such as /dev/null is not replaced (OSError)."""
     if os.path.exists(path):
         require_file(os.stat(path), path)
     write_whole(path, data)
 
 
 def write_whole(path: Path, data: bytes, mode: int = READABLE) -> None:
-    """Put a file in the place of another; OSError, and then all is as it was."""
+    """Put a file in the place of another. After an OSError both are unchanged."""
     fresh = path.with_name(f".{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:

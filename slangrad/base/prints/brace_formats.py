@@ -1,6 +1,6 @@
 """Formats with braces, as Python and fmtlib write them: "{}: {:.3} {:+5.2f}".
 
-In: the format and what the arguments are when compiling (`encode`), their values as 64-bit words when running.
+In: the format and the types of the arguments at compile time (`encode`), their values as 64-bit words at run time.
 Out: "3: {1, 0.333} +2.00" with all numbers of a vector in braces, of a matrix row by row.
 
 Numbers are shown as fmtlib shows them: a float without a precision by its shortest digits, "3.4028235e+38", "4000000".
@@ -88,7 +88,7 @@ class BraceFormat:
 
 
 def pieces_of(text: str) -> tuple[str | Placeholder, ...]:
-    """ValueError for what is no format. Places that name no argument take one after the other."""
+    """ValueError for a malformed format. Places without a number take the arguments in order."""
     pieces: list[str | Placeholder] = []
     plain, position, following = "", 0, 0
     while position < len(text):

@@ -2,13 +2,14 @@
 
     lock = kept_at_fork(threading.RLock(), WORK, session.begin_anew)
 
-A fork copies one thread only: a lock that another one holds is never released in the child. So the forking thread takes
-all locks first, waiting for the threads that hold them, and both processes release them. All are taken in one order:
-FORKING is held by threads that fork; WORK is held for long, and its holders take others; LOADING is what `loading`
-counts; BRIEF guards a few lines; LIBRARY is the lock of another library, whose holders take none of ours.
+A fork copies one thread only: a lock that another one holds is never released in the child. So the forking thread
+takes all locks first, waiting for the threads that hold them, and both processes release them. All are taken in the
+order of their ranks. FORKING is held by threads that fork. WORK is held for long, and its holders take others.
+LOADING is the count of `loading`. BRIEF guards a few lines. LIBRARY is the lock of another library, and its holders
+take none of ours.
 
-The wait has an end: a holder may itself wait for the forking thread. A lock that was not to be had by then is made new
-in the child, and what it guards may be half done there: `broken` puts that right.
+The wait has a time limit, because a holder may itself wait for the forking thread. After it, the child gets a new
+lock. The guarded data may be half changed there: `broken` repairs it.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class _KeptLock:
 
 
 class _Loading:
-    """How many modules each thread is loading. To take it means to wait until no other thread loads any."""
+    """How many modules each thread is loading. Taking it waits until no other thread loads any."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.RLock())
@@ -142,9 +143,9 @@ def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyL
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """While modules of Python are loaded: a child waits for ever for one that another thread of its parent had begun to
-    load. What they make stays, and to look for garbage among it takes a third of the time, so the collector rests; a
-    child finds it as it was."""
+    """A context for loading Python modules. A child would wait for ever for a module that another thread of its
+    parent had begun to load. The objects of modules stay, and searching them for garbage takes a third of the time,
+    so the collector is off meanwhile; a child gets its former setting."""
     _loading.add(1)
     collects = gc.isenabled()
     gc.disable()
@@ -176,7 +177,7 @@ def _after_in_child() -> None:
 
 
 def _in_order() -> list[_KeptLock]:
-    """By rank, and those of a rank as they were made."""
+    """By rank, and within a rank in the order of their creation."""
     return sorted(_kept.values(), key=lambda row: row.rank)
 
 

@@ -71,6 +71,6 @@ class Interned(Generic[Value]):
         self.get = self._objects.get
 
     def setdefault(self, key: Hashable, value: Value) -> Value:
-        """The object of this key; `value` if there was none. Two threads that ask at a time get the same one."""
+        """The object of this key; `value` if there was none. Two threads at the same time get the same object."""
         with self._lock:
             return self._objects.setdefault(key, value)

@@ -9,7 +9,7 @@ import sys
 import warnings
 from types import FrameType
 
-# Frames of PyTorch lie between a user's call and ours where autograd or a module of its calls.
+# Frames of PyTorch lie between the user's call and ours when autograd or a torch module makes the call.
 _INSIDE = (__name__.partition(".")[0], "torch")
 
 

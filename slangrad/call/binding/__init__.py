@@ -1,1 +1,1 @@
-"""From the values of a call to a bound call: the function that is meant, and how each argument goes there."""
+"""From the values of a call to a bound call: its function, and the way of each argument into it."""

@@ -39,7 +39,8 @@ from slangrad.marshal.protocol.marshal import (
 
 @dataclass(slots=True)
 class BoundArgument:
-    """`index`: which of the call's values it is. `converted`: the type that the kernel makes of the node's."""
+    """`index`: the number of its value in the call. `converted`: the type to which the kernel converts the
+    node's."""
 
     node: BoundNode
     direction: str
@@ -121,7 +122,7 @@ def bind_call(
 
 
 def set_group(call: BoundCall, asked: Sequence[int]) -> None:
-    """Run the call in groups of this shape, which has ones in front; groups of one call are none."""
+    """Run the call in groups of this shape, padded with ones in front; groups of one call count as none."""
     if len(asked) > call.call_dims:
         message = f"call_group_shape dimensionality ({len(asked)}) must be <= call_shape dimensionality "
         message += f"({call.call_dims}): call_group_shape cannot have more dimensions than call_shape"
@@ -149,7 +150,7 @@ def _bind_argument(
 
 
 def _mark(node: BoundNode, carries: bool, types: ProgramTypes) -> None:
-    """Tell leaves whether a derivative can pass there."""
+    """Record in each leaf whether a derivative can pass there."""
     if isinstance(node, Leaf):
         node.carries = carries and node.content is not None and types.tangent(node.content) is not None
         return
@@ -207,7 +208,7 @@ ENDINGS = ("", *_DERIVED.split(), *(f"_{i}" for i in range(8)))
 
 
 class _Names:
-    """Names of variables in the kernel that collide with nothing, nor do the names derived from them."""
+    """Unique names of variables in the kernel; names derived from them are unique as well."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)

@@ -1,8 +1,8 @@
-"""From the arguments of a call to a bound call: which function is meant, and how each argument goes there.
+"""From the arguments of a call to a bound call: its function, and the way of each argument into it.
 
 In: the functions of one name, and a request: settings and marshals.   Out: a BoundCall.
 
-This needs the checker, and is loaded when a call is met that no plan is kept for.
+This needs the checker, and is loaded on a plan-cache miss.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slangrad.marshal.composed.rows import global_leaf
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.protocol.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
 
-CALL_SHAPE = "CallShapeInfo"  # what functions ask about their place among the calls (std/call_shape.slang)
+CALL_SHAPE = "CallShapeInfo"  # functions of the library about the place of a call (std/call_shape.slang)
 MOST_DIMENSIONS = 16
 
 
@@ -40,7 +40,7 @@ class Binder:
         self._imports = imports
 
     def bind(self, request: CallRequest) -> BoundCall:
-        """The one function that takes the arguments, and how each of them goes there."""
+        """The one function that takes the arguments, and the way of each into it."""
         settings, marshals = request.settings, request.marshals
         arguments = self._arguments(request, marshals)
         wanted = self._wanted(request, arguments, marshals)
@@ -64,11 +64,12 @@ class Binder:
         return call
 
     def idle(self, request: CallRequest) -> CallError:
-        """The error of a derivative that would leave nothing behind."""
+        """The error of a derivative without effect."""
         return idle_call(self.bind(request), self._types)
 
     def instead_of(self, call: BoundCall, index: int) -> str:
-        """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
+        """How the parameter of a value has to be declared to carry a derivative; empty if its declaration is not
+        the cause."""
         return declared_instead(call, index, self._types)
 
     def _arguments(self, request: CallRequest, marshals: list[Marshal]) -> Arguments:

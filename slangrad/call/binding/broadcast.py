@@ -6,7 +6,7 @@ In: for each argument its sizes and, perhaps, an explicit map.   Out: mappings a
     a: (4,)     b: (3,)  map (0,) (1,)  D = 2, call shape (4, 3): an outer product
 
 Arguments without a map are aligned to the right; a dimension of size 1 repeats, and so does one that an
-argument does not have. Sizes below zero are unknown and adapt. Where memory lies is `geometry.py`'s business.
+argument does not have. Sizes below zero are unknown and adapt. `geometry.py` deals with memory.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _mismatch(argument: Mapped, size: int, dim: int, wanted: int, arguments: Seq
 
 
 def table(arguments: Sequence[Mapped]) -> list[str]:
-    """One line an argument: name, what it is, sizes, where they go."""
+    """One line an argument: its name, its kind, its sizes, and their call dimensions."""
     rows = [("argument", "value", "sizes", "call dimensions")]
     rows += [
         (argument.name, argument.described, str(argument.sizes), str(argument.dims)) for argument in arguments

@@ -1,4 +1,4 @@
-"""A bound call without the data that only its compilation needs: everything that a launch takes.
+"""A bound call without the data that only its compilation needs: the facts for a launch.
 
     f(a: Tensor (4, 3), b: Tensor (3,))  ->  2 dimensions, leaves a, b and the result, where each finds its value
 
@@ -45,8 +45,8 @@ def found_at(values: Sequence[HostValue], place: ValuePlace) -> HostValue:
 
 @dataclass(slots=True)
 class Launchable:
-    """`group` is None where loops may be merged and moved. Else they are the dimensions of the call in their order, run
-    in groups of that shape if it is not empty.
+    """`group` is None where loops may be merged and moved. Else they are the dimensions of the call in their order,
+    run in groups of that shape if it is not empty.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Launchable:
 
     @property
     def passed(self) -> list[tuple[Leaf, LeafSource]]:
-        """The leaves of what the caller gave; a result that the call makes is none of them."""
+        """The leaves of the caller's values; a result that the call makes is not among them."""
         return [pair for pair in zip(self.leaves, self.sources) if pair[1].given >= 0]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Explicit maps: what the user says about an argument with `map`.
+"""Explicit maps: the settings of an argument by `map`.
 
     f.map((0,), (1,))(a, b)     dimensions of the call for each dimension of the argument
     f.map("float3")(v)          the type that an element is to be seen as; numbers of it become those of the parameter
@@ -52,7 +52,7 @@ class MappedMarshal(Marshal):
         return [way for way in ways if self.dims is None or way.dims == len(self.dims)]
 
     def _converted(self, wanted: Type, types: ProgramTypes, mode: str) -> list[Way]:
-        """As what the map says, for a parameter of another type; dimensions alone say that elements are taken."""
+        """The way of the map's type, for a parameter of another type; dimensions alone mean the element's type."""
         seen = self.inner.holds(wanted, types) if self.seen is None else self.seen
         if seen is None or not converts(seen, wanted):
             return []

@@ -2,7 +2,7 @@
 
     index.find("polynomial")        ->  FoundModule, if its text, all that it includes and imports, macros and
                                         settings are as they were; else None
-    ModuleFacts(module key).get("function", "scale")   ->   what was found out about a name
+    ModuleFacts(module key).get("function", "scale")   ->   the stored facts about a name
 
 Files are searched for as the compiler does, so a new file that comes first in a search path is noticed.
 """
@@ -93,7 +93,7 @@ class ModuleIndex:
         return [module.origin for module in self._known.values()]
 
     def _is_same(self, request: Lookup, texts: dict[str, SourceFile]) -> bool:
-        """Whether a name still means what it meant; `texts` gets what was found."""
+        """Whether a name still has the same meaning; the text is added to `texts`."""
         kind, name, asker, wanted = request
         if kind == MODULE:
             module = self.find(name, Path(asker) if asker else None)
@@ -115,7 +115,7 @@ class ModuleIndex:
         return self._files.included(name, asker)
 
     def _keep_text(self, source: SourceFile) -> None:
-        """The same text is parsed, should it come to that."""
+        """If the module has to be parsed, the same text is parsed."""
         self._files.kept[Path(source.name)] = source
 
     def _key(self, source: SourceFile, macros: Macros) -> str:

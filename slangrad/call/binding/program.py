@@ -1,4 +1,4 @@
-"""A module as calls see it: its types for marshals, its functions as candidates.
+"""A module for calls: its types for marshals, its functions as candidates.
 
 In: the reflection of a module.   Out: `ModuleTypes`, and `CallCandidate`s with their parameters, `this` among
 them.
@@ -53,7 +53,7 @@ class ModuleTypes:
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
         self._mentioned: dict[str, bool] = {}
-        self.layout: Callable[[], Reflected] | None = None  # how to get at what `program` gives
+        self.layout: Callable[[], Reflected] | None = None  # returns the program
 
     def program(self) -> Reflected:
         return None if self.layout is None else self.layout()
@@ -69,7 +69,7 @@ class ModuleTypes:
         return tuple((field.name, field.type) for field in self.view.fields(t))
 
     def stored_fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
-        """Those of a struct, with what is said about their place in memory."""
+        """The fields of a struct, with the attributes of their memory."""
         return tuple((field.name, field.stored) for field in self.view.fields(t))
 
     def initialized_fields(self, t: Type) -> set[str]:
@@ -79,7 +79,7 @@ class ModuleTypes:
         }
 
     def _initializes_itself(self, t: Type) -> bool:
-        """Whether all fields of a struct have values of their own."""
+        """Whether all fields of a struct can have values."""
         fields = self.view.fields(t)
         return bool(fields) and len(self.initialized_fields(t)) == len(fields)
 
@@ -110,7 +110,7 @@ class ModuleTypes:
         return ""
 
     def mentions(self, name: str) -> bool:
-        """Whether the module, or one that it imports, speaks of a type or function of this name."""
+        """Whether the module, or one that it imports, mentions this name."""
         if name not in self._mentioned:
             parts = [part for module in reachable(self.view.module) for part in module.files]
             self._mentioned[name] = any(
@@ -152,7 +152,7 @@ class ModuleTypes:
 
 @dataclass(slots=True, eq=False)
 class CallCandidate:
-    """A function that a call may mean; `parameters` begin with `this` for methods."""
+    """A candidate of a call; `parameters` begin with `this` for methods."""
 
     view: FunctionView
     parameters: tuple[ParameterView, ...]
@@ -171,7 +171,7 @@ class CallCandidate:
         return self.view.name == "__init"
 
     def with_explicit(self, t: Type) -> Type:
-        """A type with the generic arguments that are written in the function's name filled in."""
+        """A type with the generic arguments of the function's name filled in."""
         return with_explicit(t, self.view, self.types)
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ def with_explicit(t: Type, view: FunctionView, types: ModuleTypes) -> Type:
 
 @dataclass(slots=True, eq=False)
 class FoundFunction:
-    """The function of a call, all generics filled in, and how a kernel names it."""
+    """The function of a call, all generics filled in, and its name in a kernel."""
 
     name: str
     candidate: CallCandidate
@@ -250,7 +250,7 @@ def found_function(
     types: ModuleTypes,
     imports: Imports,
 ) -> FoundFunction:
-    """The concrete function that a resolution means, with the `count` parameters that are given."""
+    """The concrete function of a resolution, with the `count` parameters that get arguments."""
     parameters = resolution.parameters[:count]
     is_short = count < len(resolution.parameters)
     if this is not None:
@@ -279,8 +279,8 @@ SHORTER = "__shorter"  # a function on the page, of the parameters that are give
 
 
 def _shorter(function: FoundFunction) -> tuple[str, ...]:
-    """The function without parameters that keep their defaults, which only a call can leave out: derivatives are made
-    of this one."""
+    """The function without the parameters that keep their defaults. Only a call can leave these out, so derivatives
+    are made of this function."""
     view = function.candidate.view
     names = [f"given{i}" for i in range(len(function.parameters))]
     declared = ", ".join(
@@ -299,7 +299,7 @@ def _shorter(function: FoundFunction) -> tuple[str, ...]:
 def _spelled(
     candidate: CallCandidate, resolution: Resolution, this: Type | None, result: Type | None
 ) -> tuple[str, str]:
-    """How the kernel calls the function, and how it names it to differentiate it."""
+    """The text of the call in a kernel, and the function's name for derivatives."""
     if candidate.is_constructor:
         assert result is not None
         return spell_on_page(result), spell_on_page(result)
@@ -351,6 +351,6 @@ def conformance_of(types: ModuleTypes, named: Named) -> Conformance:
 
 
 def conformance_text(conformance: Conformance) -> str:
-    """How the text of a kernel tells of it."""
+    """The note about it in the text of a kernel."""
     number = f", with the id {conformance.id}" if conformance.id >= 0 else ""
     return f"{spell(conformance.interface)} may be {spell(conformance.type)}{number}"

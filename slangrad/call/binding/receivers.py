@@ -1,4 +1,4 @@
-"""The error of a call of a derivative that would leave nothing behind, or bring nothing in (`idle.py`).
+"""The error of a call of a derivative that has no gradient to write or no tangent to read (`idle.py`).
 
 f.bwds(x)  with x a NumPy array   ->   'x' is a numpy float32 array: pass Tensor.from_numpy(device, x).with_grads()
 """
@@ -34,7 +34,8 @@ def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
 
 
 def declared_instead(call: BoundCall, index: int, types: ModuleTypes) -> str:
-    """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
+    """How the parameter of a value has to be declared to carry a derivative; empty if its declaration is not the
+    cause."""
     for argument in call.arguments:
         if argument.index != index:
             continue

@@ -1,6 +1,6 @@
 """A call before its function is resolved: settings, and a marshal for each value.
 
-Values outside of functions are those that `set` and `write` have said: later ones win, field by field.
+Values outside of functions come from `set` and `write`: later ones win, field by field.
 
 f.map(x=(0,)).bwds(2.0, x=t)   ->   CallRequest(mode bwds, one positional argument, names ("x",), two marshals)
 """
@@ -24,7 +24,7 @@ Named = tuple[str, str, int]  # an interface, a type that values of it can have,
 
 @dataclass(slots=True, frozen=True)
 class CallSettings:
-    """The settings of a function, made before the call. `key` stands for all but `given` and `globals`.
+    """The settings of a function before its calls. `key` covers all but `given` and `globals`.
 
     `given` are the sources of values outside of functions, `globals` the names that they gave in this call. `group`:
     the shape of groups of calls.
@@ -84,7 +84,7 @@ Tree = dict[str, HostValue]
 
 
 def gathered(sources: tuple[GlobalSource, ...]) -> Tree:
-    """The values of a call. A value that is a callable itself is asked, too."""
+    """The values of a call. A value that is a callable itself is called, too."""
     tree: Tree = {}
     for source in sources:
         merge(tree, _asked(source) if callable(source) else source)

@@ -1,7 +1,6 @@
 """Choose the function of a call from its Python arguments.
 
-In: candidates, marshals by position and by name.   Out: the one function that takes them, and how each is
-seen.
+In: candidates, marshals by position and by name.   Out: the one function that takes them, and the way of each.
 
     f(float3 v), f(float x)   with a Tensor (n, 3) of float   ->  both take it: ambiguous
     T f<T : IFloat>(T x)      with a Tensor (n,) of float     ->  T = float
@@ -36,7 +35,7 @@ MOST_COMBINATIONS = 256
 
 @dataclass(slots=True)
 class Arguments:
-    """The arguments of a call: what was given by position and by name, each with its number in the call."""
+    """The arguments of a call by position and by name, each with its number in the call."""
 
     positional: list[tuple[int, Marshal]]
     named: dict[str, tuple[int, Marshal]]
@@ -145,7 +144,7 @@ def arrange(candidate: CallCandidate, arguments: Arguments) -> list[tuple[int, M
 
 
 def _ways(parameter: ParameterView, marshal: Marshal, types: ModuleTypes, mode: str) -> dict[Way, None]:
-    """How an argument can be seen, each way once; a value that cannot be an argument is refused by its name."""
+    """The ways of an argument, without repeats; a value that cannot be an argument is refused by its name."""
     try:
         return dict.fromkeys(marshal.ways(parameter.type, types, PRIMAL if parameter.no_diff else mode))
     except BoundVariableException as refused:

@@ -1,7 +1,6 @@
 """From a bound call to a kernel: its text, the pipeline, and the places of its arguments.
 
-In: a BoundCall and how its streams move.   Out: `Compiled`: what a device launches and how its arguments are
-packed.
+In: a BoundCall and how its streams move.   Out: `Compiled`: the kernel, and the packing of its arguments.
 
 Errors that the compiler finds in the generated page name the Python argument they are about. The compiler
 itself is loaded when the first kernel is needed.
@@ -42,8 +41,8 @@ FindRecipe = Callable[["Iterable[CheckedModule]"], Recipe | None]
 
 @dataclass(slots=True)
 class CompiledEntry:
-    """A kernel that the user wrote; `argument_of`: under which name a variable is an argument, None if it is none.
-    `read`: at which bytes of an argument it reads, None where that is not known."""
+    """A kernel that the user wrote. `argument_of`: the argument's name of a variable, None if it is no argument.
+    `read`: at which bytes of an argument it reads, None if unknown."""
 
     kernel: Kernel
     packer: BlockPacker
@@ -57,8 +56,8 @@ class CompiledEntry:
 
 
 class KernelCompiler:
-    """The compiler of one program and target. `lock` is held by whoever asks or changes the program. `recipe` tells how
-    modules of the program are made."""
+    """The compiler of one program and target. All reads and changes of the program hold `lock`. `recipe` returns
+    how modules of the program are made."""
 
     # fmt: off
     __slots__ = ("_answers", "_compiled", "_entries", "_newest", "_numbers", "lock", "options", "program", "recipe",
@@ -102,7 +101,8 @@ class KernelCompiler:
         seen_from: CheckedModule,
         said: Mapping[str, object],
     ) -> None:
-        """Raise MissingKernel in a thread that gathers missing kernels: it compiles them later, perhaps by a worker."""
+        """Raise MissingKernel in a thread that gathers missing kernels: it compiles them later, perhaps by a
+        worker."""
         if is_gathering():
             imports = [
                 (name, module.key) for name, module in self.program.modules.items() if module in modules
@@ -266,7 +266,7 @@ def _called(page: ast.Module) -> Iterator[ast.Declaration]:
 
 
 def _explained(error: CompileError, name: str, written: KernelText) -> CallCompileError:
-    """The compiler's errors; where they are in the generated kernel, also whose argument each is about."""
+    """The compiler's errors; those in the generated kernel also name their argument."""
     in_page = any(
         diagnostic.span is None or diagnostic.span.source.name == name for diagnostic in error.diagnostics
     )

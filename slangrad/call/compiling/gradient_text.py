@@ -1,4 +1,4 @@
-"""The gradient of a function as Slang text: the call of `bwd_diff(f)` and what stands around it.
+"""The gradient of a function as Slang text: the call of `bwd_diff(f)` and the statements around it.
 
     var x_pair = diffPair(x);            pair("x_pair", "x")  ->  "x_pair.d", the derivative afterwards
     bwd_diff(f)(x_pair, n, cotangent);
@@ -20,7 +20,7 @@ class GradientCall:
     arguments: list[str] = field(default_factory=list)
 
     def pair(self, name: str, value: str) -> str:
-        """An argument with a derivative. `value`: the primal, and what comes in as its derivative if something does."""
+        """An argument with a derivative. `value`: the primal, and its incoming derivative if it has one."""
         self.say(f"var {name} = diffPair({value});")
         self.arguments.append(name)
         return f"{name}.d"

@@ -69,8 +69,8 @@ class KernelText:
 
 
 def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
-    """The kernel of a call. `classes` has the letters of the streams of each leaf. `alone` has the leaves to whose
-    gradients no other thread adds."""
+    """The kernel of a call. `classes` has the letters of each leaf's streams. `alone` has the leaves whose
+    gradients get adds from one thread only."""
     page = KernelPage(call, classes, alone, functions=[(line, "") for line in call.function.outside])
     for leaf in call.leaves:
         page.owner = leaf.label
@@ -166,14 +166,14 @@ def _derivative_leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]
 
 
 def _store(page: KernelPage, node: BoundNode, value: str) -> None:
-    """After the call: what was written goes to memory."""
+    """After the call: written values go to memory."""
     for leaf, written in _leaves(node, value):
         if leaf.role.writes:
             page.say_after(leaf.store(written))
 
 
 def _derivative(page: KernelPage, node: BoundNode, name: str) -> str:
-    """An expression for the derivative that comes in; parts without one are zero."""
+    """An expression for the incoming derivative; parts without one are zero."""
     if isinstance(node, Leaf):
         return node.take()
     assert isinstance(node, Composite) and node.tangent is not None
@@ -293,7 +293,7 @@ def _tangent_argument(page: KernelPage, argument: BoundArgument) -> str:
 
 
 # --- Derivatives of gradients -------------------------------------------------------------------------
-# Gradients are a function that gives what `bwd_diff` gives as outputs; each further order is its derivative in the
+# The first function returns the results of `bwd_diff` as outputs. Each further order is its derivative in the
 # direction of the tangents:
 #
 #     [Differentiable] void __order1(float x, float.Differential x_in, out float.Differential x_grad)
@@ -305,8 +305,8 @@ def _tangent_argument(page: KernelPage, argument: BoundArgument) -> str:
 
 
 class _Orders:
-    """`taken`: what the kernel gives for each parameter of the functions; `first`: the call of `bwd_diff` in the first
-    of them, behind the statements `pairs`; `next`: what the others give to the one before."""
+    """`taken`: the kernel's arguments of the functions. `first`: the call of `bwd_diff` in the first function,
+    after the statements `pairs`. `next`: the arguments that each other function passes to the one before."""
 
     def __init__(self) -> None:
         self.parameters: list[str] = []

@@ -1,9 +1,9 @@
 """How a program is made, as plain data: another process makes the same one (`worker.py`).
 
-    step = ("source", "scale", "float scale(float x) {...}", "")     what is done for a module: `perform` does it
-    recipe = recipe_of(settings, target, ..., steps)                   all that the program depends on, as JSON has it
+    step = ("source", "scale", "float scale(float x) {...}", "")     a step that makes a module; `perform` runs it
+    recipe = recipe_of(settings, target, ..., steps)                   all that the program depends on, as JSON
 
-Modules that are imported are found anew, in the same places. Their keys tell whether they are the same.
+Imported modules are found anew, in the same places. Their keys show whether they are the same.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def perform(program: CheckedProgram, step: Sequence[str], made_of: Sequence[obje
 
 
 def steps_of(checked: Mapping[Any, CheckedModule], needed: Iterable[CheckedModule]) -> list[object] | None:
-    """The steps that lead to all modules that are needed, each with the numbers of those it is made of; None where
-    there are none. `made`: what became of each module that the user asked for."""
+    """The steps that make all needed modules, each with the numbers of the modules that it uses; None without a
+    recipe. `made`: the checked module of each module that the user requested."""
     wanted = {other for module in needed for other in reachable(module)}
     all_checked = {other for module in checked.values() for other in reachable(module)}
     if not wanted <= all_checked:

@@ -2,10 +2,10 @@
 
     compile_together([prepare, ...], options)     each `prepare()` asks for the kernel of one call
 
-First every call is asked, so errors about arguments come before anything is compiled. Then this process compiles one
-kernel after the other, those first that only it can compile. Workers (`workers.py`) take others as soon as they are up,
-so nothing waits for one to start. What they answer is found when the call is asked again; a kernel without an answer
-is compiled here, so all errors are those of this process.
+First every call is prepared, so errors about arguments come before any kernel is compiled. Then this process
+compiles one kernel after the other, those first that only it can compile. Workers (`workers.py`) take others as
+soon as they are up, so nothing waits for one to start. Their kernels are used when the call is prepared again. A
+kernel without an answer is compiled here, so all errors arise in this process.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _own = threading.local()  # whether this thread gathers
 
 @dataclass(slots=True, eq=False)
 class CompileJob:
-    """A kernel to be compiled, for calls with their numbers. `request` tells a worker all but the program, which has
-    `modules`; `message` tells all, and is empty where only this process can compile it. `answer`: the kernel, empty
-    where the worker has failed."""
+    """A kernel to be compiled, for calls with their numbers. `request` has all data for a worker but the program,
+    which has `modules`. `message` has both, and is empty if only this process can compile it. `answer`: the kernel,
+    empty if the worker has failed."""
 
     compiler: KernelCompiler
     key: Hashable
@@ -63,7 +63,7 @@ class MissingKernel(BaseException):
 
 
 def is_gathering() -> bool:
-    """Whether this thread wants to know of a missing kernel, by `MissingKernel`, instead of having it compiled."""
+    """Whether a missing kernel raises `MissingKernel` in this thread, instead of being compiled."""
     return getattr(_own, "gathers", False)
 
 
@@ -122,7 +122,7 @@ def next_job(jobs: deque[CompileJob]) -> CompileJob | None:
 
 
 def _finish(job: CompileJob, errors: dict[int, Exception]) -> None:
-    """Ask for the kernel again, which compiles it where it has no answer."""
+    """Prepare the call again, which compiles the kernel if it has no answer."""
     if job.answer:
         job.compiler.take(job.key, job.answer)
     for number, prepare in job.calls:
@@ -133,8 +133,8 @@ def _finish(job: CompileJob, errors: dict[int, Exception]) -> None:
 
 
 def _write_messages(jobs: list[CompileJob]) -> None:
-    """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the program
-    need, so a worker makes the program once."""
+    """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the
+    program need, so a worker makes the program once."""
     modules: dict[Callable[[Iterable[CheckedModule]], Recipe | None], list[CheckedModule]] = {}
     for job in jobs:
         modules.setdefault(job.compiler.recipe, []).extend(job.modules)

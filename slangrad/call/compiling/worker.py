@@ -1,10 +1,10 @@
 """A process that compiles kernels for another one (`workers.py`).
 
-In: on standard input, messages: a program, and what is to be compiled.   Out: on standard output, kernels.
+In: on standard input, messages: a program, and a kernel of it.   Out: on standard output, kernels.
 
 A message holds texts and names, so the program is parsed and checked anew; modules are looked for where the other
-process has found them. If a module has another key than there, its files have changed, and there is no kernel: bytes
-are those that the other process would have made, or none.
+process has found them. If a module has another key than there, its files have changed, and no kernel is made: the
+bytes are those of the other process, or none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     """Serve until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     answers = os.fdopen(os.dup(1), "wb", 0)
-    os.dup2(2, 1)  # what is printed by mistake is no answer
+    os.dup2(2, 1)  # stray prints must not mix with answers
     messages: SimpleQueue[bytes] = SimpleQueue()
     if start_thread("slangrad messages", _receive_all, sys.stdin.buffer, messages) is None:
         return
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _receive_all(stream: IO[bytes], messages: SimpleQueue[bytes]) -> None:
-    """In a thread of its own: the end of the parent ends a compilation, too."""
+    """In its own thread: the end of the parent ends a compilation, too."""
     try:
         while True:
             messages.put(receive(stream))

@@ -2,11 +2,11 @@
 
     with Team(jobs, 2):            two workers, which take jobs until there are none; they end with the block
 
-A worker tells when it is up. Then it gets a message (JSON) and answers (the bytes of a kernel, none if it has failed,
-or if another compiler, LLVM or processor is at work there), again and again.
-Frames are a length and so many bytes; nothing in them is run. A worker ends when its input does, so with its parent,
-however that ends. It is no child of `multiprocessing`, which would run the user's script or need a main guard, and no
-fork, which would copy a process with threads.
+A worker sends a frame when it is up. Then it takes messages (JSON) and answers each with the bytes of a kernel. The
+bytes are empty after an error, or if the worker has another compiler, LLVM or processor. Frames are a length and so
+many bytes; no code in them is run. A worker ends with its input, so it ends with its parent in any case. It is no
+child of `multiprocessing`, which would run the user's script or need a main guard, and no fork, which would copy a
+process with threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO
 from slangrad.base.process.threads import start_thread
 from slangrad.call.compiling.together import CompileJob, next_job
 
-COMMAND = ("-P", "-m", "slangrad", "compile-worker")  # -P: not what lies in the current folder
+COMMAND = ("-P", "-m", "slangrad", "compile-worker")  # -P: no modules of the current folder
 READY = b"ready"
 _LENGTH = Struct("<Q")
 _LARGEST = 1 << 30  # bytes
@@ -31,7 +31,7 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 
 class Team:
-    """Workers for the jobs of a queue: as many as there are asked for, or as the system lets start."""
+    """Workers for the jobs of a queue: `count`, or as many as the system can start."""
 
     def __init__(self, jobs: deque[CompileJob], count: int) -> None:
         self._jobs = jobs
@@ -84,7 +84,7 @@ def _folders() -> list[str]:
 
 
 def _serve(process: subprocess.Popen[bytes], jobs: deque[CompileJob]) -> None:
-    """Give a worker what it can do, until there is nothing left or it is gone."""
+    """Send jobs to a worker, until none is left or it is gone."""
     assert process.stdin is not None and process.stdout is not None
     job: CompileJob | None = None
     try:
@@ -127,7 +127,7 @@ def send(stream: IO[bytes], data: bytes) -> None:
 
 
 def receive(stream: IO[bytes]) -> bytes:
-    """EOFError where the other end is gone, or says what is no frame."""
+    """EOFError if the other end is gone, or sends a malformed frame."""
     (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
     if length > _LARGEST:
         raise EOFError

@@ -1,1 +1,1 @@
-"""From a bound call to a launch: what is computed once for each signature, and its block of arguments."""
+"""From a bound call to a launch: the plan of a signature, and the block of arguments."""

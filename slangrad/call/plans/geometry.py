@@ -6,8 +6,8 @@ dimension.   Out: extents of the kernel's loops, strides a loop, and how a strea
     shape (4, 3), strides (12, 4)                 ->  loops (1, 12), strides (0, 4), contiguous
     shape (100000, 3), strides (12, 4), (0, 4)    ->  loops (3, 100000): the long one is over the lanes
 
-Dimensions merge where every stream permits it. Since indices are streams as well, nothing here needs to know
-which arguments see the call's index.
+Dimensions merge where every stream permits it. Indices are streams as well, so arguments that use the call's index
+need no special case here.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ which gradients are added to by one call an element each (no atomic sum needed);
     f(x, _result=x)          the same elements by the same threads: fine
     f(x[:-1], _result=x[1:])  x is copied first, so the call reads what was there before
     f(a, out=x, _result=x)   two outputs: refused (E1008)
-    f.bwds(x, _result=x')    x' over the memory of x: the call has overwritten what its derivative needs (E1008)
+    f.bwds(x, _result=x')    x' over the memory of x: the call has overwritten the input of its derivative (E1008)
     f(x[:, 0], _result=x[:, 1])   interleaved, but no element in common: fine
-    f([{"t": x}], _result=x)  what elements of a list lead to is not copied: refused (E1008)
+    f([{"t": x}], _result=x)  memory behind elements of a list is not copied: refused (E1008)
 
-What is only read and overlaps what is written is copied first, as if all inputs were read before any output
-is written. Parameters that are whole tensors or structured buffers may overlap each other in what they write, as in
-the language itself. What a pointer leads to is not looked at.
+Inputs that overlap outputs are copied first, as if all inputs were read before any output is written. Outputs that
+are whole tensors or structured buffers may overlap each other, as in the language itself. Memory behind pointers is
+not checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TouchedRegion:
     """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`:
     one is accumulated.
 
-    `strides` are along the loops of the launch, None where the function itself says what it touches;
+    `strides` are along the loops of the launch, None where the function itself chooses the elements;
     `injective`: no two calls share an element.
     """
 
@@ -72,7 +72,7 @@ def pairs_of(regions: Sequence[TouchedRegion]) -> list[tuple[TouchedRegion, Touc
 
 
 def _free(first: TouchedRegion, second: TouchedRegion) -> bool:
-    """Whole tensors that are written are the function's own business."""
+    """The function itself is responsible for whole tensors that it writes."""
     return first.strides is None and second.strides is None and first.writes and second.writes
 
 
@@ -86,7 +86,8 @@ class Conflicts:
 
 @dataclass(slots=True)
 class Overwritten:
-    """An input that reverse mode reads, and an output that the call has written: numbers of leaves with their names."""
+    """An input that reverse mode reads, and an output that the call has written: numbers of leaves with their
+    names."""
 
     read: int
     written: int
@@ -155,15 +156,16 @@ def both_changed(first: str, second: str) -> CallError:
 
 def find_conflicts(pairs: Sequence[tuple[TouchedRegion, TouchedRegion]], values: Values) -> Conflicts | None:
     """None, nearly always: nothing overlaps, or each element is read and written by one thread alone."""
-    conflicts = Conflicts([], False)
+    conflicts: Conflicts | None = None
     for first, second in pairs:
         start, other = values[first.place], values[second.place]
         if start + first.low >= other + second.high or other + second.low >= start + first.high:
             continue
         if _interleaved(first.lattice, second.lattice, other - start):
             continue
+        conflicts = conflicts or Conflicts([], False)
         _resolve(first, second, start == other and _same_elements(first, second), conflicts)
-    return conflicts if conflicts.copies or conflicts.shared else None
+    return conflicts if conflicts is not None and (conflicts.copies or conflicts.shared) else None
 
 
 def refuse_touched(touched: Sequence[Touched], regions: Sequence[TouchedRegion], values: Values) -> None:

@@ -5,8 +5,8 @@ values, which `BlockPacker.pack` writes at once.
 
     struct { CallShape<1> shape; float a; Contiguous<float,1> x }   ->  "<I f Q q", a at 1, x at 2 and 3
 
-Fields, components, rows and elements come in the order of memory. Arguments that a kernel never reads have no
-place in its block, and what is given for them is dropped. A `Compiled` is a kernel with its packer.
+Fields, components, rows and elements come in the order of memory. Arguments that a kernel never reads have no place
+in its block, and their values are dropped. A `Compiled` is a kernel with its packer.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ PIPELINE = Late("slangrad.pipeline")
 
 @dataclass(slots=True)
 class Compiled:
-    """The kernel of a call. What the pipeline made on the way, `stages`, is made anew for a kernel from the disk."""
+    """The kernel of a call. The values of the pipeline's stages, `stages`, are made anew for a kernel from the
+    disk."""
 
     kernel: Kernel
     packer: BlockPacker

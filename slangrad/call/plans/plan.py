@@ -1,4 +1,4 @@
-"""A plan: all that a call needs once its signature is known.
+"""A plan: the facts of a call that depend on its signature alone.
 
 Every call:   values -> layout -> launch geometry (kept) -> argument block -> launch -> result. Once a layout:
 sizes are checked, loops planned, fixed scalars laid out, and a kernel chosen; kernels are kept by how streams
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 
 MOST_GEOMETRIES = 256
 
-# The kernel for streams that move so along the lanes and memory of such forms (letters of each leaf), and for gradients
-# of these names that no two calls share.
+# The kernel for streams that move so along the lanes and memory of such forms (letters of each leaf), and for
+# gradients of these names that no two calls share.
 CompileFor = Callable[[dict[str, str], frozenset[str]], Compiled]
 BYTE = np.dtype(np.uint8)
-# What gives a scalar or writes some, the number of its leaf, and the place of the first one.
+# A function that reads a scalar or writes some, the number of its leaf, and the place of the first scalar.
 Placed = tuple[Callable[[HostValue], object] | None, int, int]
 PlacedSetter = tuple[Setter, int, int]
 
 
 @dataclass(slots=True)
 class Geometry:
-    """A launch for one layout of the arguments: all that does not depend on where memory lies."""
+    """A launch for one layout of the arguments: all that does not depend on addresses."""
 
     shape: Shape
     loops: Loops
@@ -70,21 +70,21 @@ class Geometry:
     pairs: list[tuple[TouchedRegion, TouchedRegion]]
     regions: list[TouchedRegion]
     make_result: Callable[[], object]
+    is_staged: bool  # whether memory of the host must be copied to the device for the launch
     atomic: Geometry | None = None
 
 
 class ScratchBlock:
-    """Memory of one call for values that the kernel writes and Python reads; a copy where the host does not reach it,
-    which travels to the device before the launch and back after it."""
+    """Memory of one call for values that the kernel writes and Python reads. If the host does not reach the
+    device's memory, a copy goes to the device before the launch and back after it."""
 
-    __slots__ = ("_copied", "_region", "_runtime", "address", "block", "memory")
+    __slots__ = ("_copied", "_runtime", "address", "block", "memory")
 
     def __init__(self, runtime: Device, size: int) -> None:
         self._runtime = runtime
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        self._region = MemoryRegion(self.address, (size,), (1,), BYTE)
-        view = runtime.host_view(self._region, self.block)
+        view = runtime.host_view(MemoryRegion(self.address, (size,), (1,), BYTE), self.block)
         self._copied = np.zeros(size, BYTE) if view is None else None
         self.memory = memoryview(self._copied if view is None else view)  # type: ignore[arg-type]
 
@@ -94,7 +94,7 @@ class ScratchBlock:
 
     def fetch(self) -> None:
         if self._copied is not None:
-            self._copied[:] = self._runtime.read(self._region)
+            self._runtime.fetch(self._copied, self.address)
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class FixedLaunch:
             self._fill(i)
 
     def _fill(self, i: int) -> None:
-        """Put in what is found in one value."""
+        """Write the scalars of one value."""
         for find, k, place in self.geometry.finders:
             if k == i:
                 self.scalars[place] = self.values[i] if find is None else find(self.values[i])
@@ -130,8 +130,8 @@ class FixedLaunch:
         return self.geometry.compiled.packer.pack(self.scalars)
 
     def move(self, index: int, value: object) -> bool:
-        """Take the memory of another tensor of the same type and layout, by the number of the argument; False where
-        that is not all there is to do."""
+        """Take the memory of another tensor of the same type and layout, by the number of the argument; False if
+        the launch needs more than that."""
         i = self.plan.place_of(index)
         if i is None:
             return False
@@ -146,7 +146,7 @@ class FixedLaunch:
         return True
 
     def check(self) -> bool:
-        """Whether memory overlaps in no way that an ordinary call would have to look after."""
+        """Whether memory has no overlap that an ordinary call would have to resolve."""
         return self.plan.may_launch(self.geometry, self.values, self.scalars)
 
 
@@ -208,7 +208,7 @@ class CallPlan:
         return self._launch(geometry, values, threads)
 
     def fixed(self, arguments: list[object], threads: int | None) -> FixedLaunch | None:
-        """The launch of a call that does nothing besides; else None."""
+        """The launch of a call that is a launch only; else None."""
         if self._created is not None or self._scratch_size:
             return None
         values = self._prepared(list(arguments))
@@ -216,14 +216,14 @@ class CallPlan:
         geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
         if geometry is None:
             return None
-        if not self._runtime.reaches_host and any(region.is_host for region in geometry.regions):
+        if geometry.is_staged:
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         launch = FixedLaunch(self, geometry, grid, values)
         return launch if launch.check() else None
 
     def may_launch(self, geometry: Geometry, values: list[object], scalars: Values) -> bool:
-        """Whether no memory must be copied first; CallError where that would not help."""
+        """Whether no memory must be copied first; CallError for overlaps that no copy resolves."""
         if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
             return False
         if self._overwritten or self._rows:
@@ -269,7 +269,7 @@ class CallPlan:
             if conflicts is None or not conflicts.shared:
                 break
             geometry = self._with_atomic_sums(geometry, values, threads)
-        if not self._runtime.reaches_host:
+        if geometry.is_staged:
             staged = stage(self._runtime, geometry.regions, scalars)
         if conflicts is not None:
             kept = self._copy_first(conflicts, scalars)
@@ -405,7 +405,7 @@ class CallPlan:
     def _lay_out(
         self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool
     ) -> Geometry:
-        """The launch for these footprints: all that is known of memory goes from here to loops, scalars, regions."""
+        """The launch for these footprints, from which loops, scalars and regions are derived."""
         over = shape if threads is None else (threads,)
         rows = list(zip(self._leaves, footprints))
         strides = [leaf.along(footprint.sizes, footprint.strides, over) for leaf, footprint in rows]
@@ -430,7 +430,9 @@ class CallPlan:
         assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
         maker = _nothing if self._created is None else self._created.maker(self.device, shape)
         finders, setters = self._moving(shape, places)
-        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
+        is_staged = not self._runtime.reaches_host and any(region.is_host for region in regions)
+        pairs = pairs_of(regions)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs, regions, maker, is_staged)
 
     def _moving(self, shape: Shape, places: Mapping[str, slice]) -> tuple[list[Placed], list[PlacedSetter]]:
         """Finders and setters, which put the scalars of each call at their places."""

@@ -51,7 +51,7 @@ def set_dump_generated_shaders(value: bool) -> None:
 
 
 def set_dump_slang_intermediates(value: bool) -> None:
-    """Whether what the compiler makes of it, stage by stage, is written there."""
+    """Whether the program after each stage of the compiler is written there."""
     SHOWING.change("writes_stages", value)
 
 

@@ -51,8 +51,7 @@ class Staged:
         """Copy changes of the launch to the host."""
         for part in self.copies:
             if part.changes and part.block is not None:
-                size = part.high - part.low
-                part.bytes[:] = self.runtime.read(MemoryRegion(part.address, (size,), (1,), BYTE))
+                self.runtime.fetch(part.bytes, part.address)
 
 
 def stage(runtime: Device, regions: Sequence[TouchedRegion], scalars: Values) -> Staged:

@@ -1,9 +1,9 @@
-"""Calls with torch tensors: how PyTorch learns what they read, write and depend on.
+"""Calls with torch tensors: PyTorch gets the tensors that they read and write, and their derivatives.
 
     module.poly(2.0, x)   with x.requires_grad   ->   a tensor whose backward() runs the kernel of poly.bwds
 
-In: a plan, and where torch tensors are among its values (their *slots*).   Out: the call, which autograd sees if one
-of its tensors is seen by it. What the call changed has another version then, so that autograd notices.
+In: a plan, and where torch tensors are among its values (their *slots*).   Out: the call, which autograd records if
+it records one of its tensors. Changed tensors get a new version, so that autograd notices.
 
 Only this file and those beside it of its name load PyTorch.
 """
@@ -69,7 +69,7 @@ class TorchEntry:
         ]
 
         self._suspects = any(slot.writes or slot.is_lost for slot in slots)
-        # Where nothing comes out there is nothing to follow.
+        # A call without outputs has no derivative to record.
         gives = site.created or self._loses or any(slot.writes for slot in slots)
         self._records = settings.mode not in REVERSE and bool(self._watched) and gives
 
@@ -100,8 +100,8 @@ class TorchEntry:
         return outputs[0] if site.created else None
 
     def _seen(self, i: int, tensor: torch.Tensor) -> object:
-        """What autograd sees of a tensor: of one that will be overwritten a copy; what an output held has no part in
-        what it becomes."""
+        """The tensor for autograd: a copy of one that will be overwritten. The old contents of an output do not
+        enter its new value."""
         if self._site.slots[i].is_output:
             return tensor.detach()
         return tensor.clone() if i in self._site.overwritten else tensor
@@ -189,7 +189,7 @@ def _array_of(tensor: torch.Tensor) -> np.ndarray:
 def _assign(tensor: torch.Tensor, output: object, goes_in: bool) -> None:
     """Copy an output of the call into the tensor that was given for it; autograd records that."""
     if not goes_in and tensor.requires_grad and tensor.is_leaf:
-        tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
+        tensor.requires_grad_(False)  # the old contents are overwritten; the new ones have a history
     tensor.copy_(output)
 
 
@@ -215,8 +215,8 @@ def _cells_of(plan: CallPlan) -> tuple[LeafSource, ...]:
 
 
 def _sinks_of(plan: CallPlan, site: TorchSite) -> tuple[LeafSource, ...]:
-    """What the call writes without that a derivative passes: a call of the derivative, which does all of it again,
-    gets something else to write into."""
+    """Outputs of the call without a derivative: a call of the derivative computes them again, and gets other memory
+    for them."""
     sinks = []
     for leaf, source in plan.call.passed:
         if not leaf.is_cell and leaf.content is not None:
@@ -247,8 +247,8 @@ def _part(find: Find, name: str) -> Find:
 
 
 def _losing_output(plan: CallPlan, values: list[object], created: Leaf | None, kind: str) -> str:
-    """The label of an output that is no torch tensor though a derivative could pass there; of cells only values are
-    taken, as with `item()`."""
+    """The label of an output that is no torch tensor although a derivative could pass there; of cells only values
+    are taken, as with `item()`."""
     if created is not None and created.carries and kind != results.TORCH:
         return created.label
     for leaf, source in plan.call.passed:

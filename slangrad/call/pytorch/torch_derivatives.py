@@ -10,8 +10,8 @@
         gradient1 = pair1.d;
     }
 
-In: the site of a call.   Out: the site of the call of that function, and how its constants are found. `bwds` of it
-sums over broadcast gradients what `poly.bwds` adds up: the derivative of a sum reads the cotangent of the sum.
+In: the site of a call.   Out: the site of the call of that function, and the source of its constants. `poly.bwds`
+sums broadcast gradients, and the derivative of a sum reads the cotangent of the sum.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ Slots = list[tuple[tuple[object, ...], TorchSlot]]  # each with the path of its 
 
 @dataclass(slots=True)
 class Made:
-    """A parameter of the function: its text, and what it is given: an argument of the call (`given`), or slots in dicts
-    and lists like it (`tree`)."""
+    """A parameter of the function: its text and its argument, which is an argument of the call (`given`), or slots
+    in dicts and lists like it (`tree`)."""
 
     name: str
     text: str
@@ -60,7 +60,7 @@ class Made:
 
 
 class Composed(NamedTuple):
-    """A type of the library that is made of parameters, and which of them."""
+    """A type of the library that is built of parameters, and their names."""
 
     name: str
     fields: tuple[str, ...]
@@ -140,7 +140,7 @@ class GradientPage:
             self.call.arguments.append(f"changed{k}")
 
     def add_whole(self, k: int, leaf: Leaf, declared: Type, index: int, own_map: object) -> None:
-        """A whole tensor is made of the function's own: what is read and where gradients go, or cotangents."""
+        """A whole tensor is built of the function's own parameters: the values, and the gradients or cotangents."""
         assert leaf.content is not None and isinstance(leaf.type, StructType)
         composed = _COMPOSED.get(standard_name(leaf.type))
         if composed is None or isinstance(declared, StructType):
@@ -267,7 +267,7 @@ def _map_of(site: TorchSite, index: int, name: str) -> object:
 
 
 def _only_dimensions(map: object) -> object:
-    """A map without the types in it: those of derivatives are known."""
+    """A map without its types: derivatives have their own."""
     if isinstance(map, dict):
         return {name: entry for name, entry in map.items() if isinstance(entry, (tuple, dict))}
     return map if isinstance(map, tuple) else None
@@ -348,7 +348,7 @@ def _moved(slot: TorchSlot, index: int) -> TorchSlot:
 
 
 def _arrangement(page: GradientPage) -> Arrange:
-    """How the constants of the new site are found from those of the old one."""
+    """The constants of the new site from those of the old one."""
 
     def arrange(constants: list[object]) -> list[object]:
         values = [
@@ -361,7 +361,8 @@ def _arrangement(page: GradientPage) -> Arrange:
 
 
 def _tree(node: BoundNode, paths: list[tuple[object, ...]], types: ProgramTypes) -> object:
-    """Dicts and lists as in the argument, for its derivative. All else in a list is a zero that no kernel reads."""
+    """Dicts and lists as in the argument, for its derivative. Other elements of a list are zeros that no kernel
+    reads."""
     if not isinstance(node, Composite):
         return None if paths else 0.0
     parts = {}

@@ -3,8 +3,8 @@
     ForwardJob of f:   x      ->  y                 backward is ReverseJob of f
     ReverseJob of f:   x, ct  ->  gradients of x    backward is ReverseJob of g, the Slang function that computes these
 
-Kernels sum gradients over the calls that share an element. `g` is written when a second derivative is asked for
-(torch_derivatives.py); before that, ReverseJob runs what `f.bwds` runs.
+Kernels sum gradients over the calls that share an element. `g` is written for the first second derivative
+(torch_derivatives.py); before that, ReverseJob runs the kernel of `f.bwds`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Form = tuple[torch.Size, torch.dtype]
 
 @dataclass(slots=True)
 class ForwardJob(TorchJob):
-    """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what is to be
-    copied to the outputs that are given. `values` are what it was called with, and are dropped once it is done.
-    `forms`: shapes and types of the outputs that carry derivatives."""
+    """A call itself. Its tensors are those of the slots. Its outputs are the result that it makes, then the values
+    to copy to the caller's outputs. `values` are its arguments, and are dropped after the call. `forms`: shapes and
+    types of the outputs that carry derivatives."""
 
     site: TorchSite
     constants: list[object]
@@ -61,7 +61,7 @@ class ForwardJob(TorchJob):
         return outputs
 
     def _to_fill(self, i: int, tensors: Tensors) -> object:
-        """Memory for an output: with what is there before, unless all of it is overwritten."""
+        """Memory for an output, with its old contents unless all of it is overwritten."""
         slot, before = self.site.slots[i], self.site.befores[i]
         if before is None and not (slot.is_paired or slot.is_plain):
             return torch.empty(tensors[i].shape, dtype=tensors[i].dtype)
@@ -108,8 +108,8 @@ class ReverseJob(TorchJob):
     def _values(
         self, tensors: Tensors, paired: Sequence[int] = ()
     ) -> tuple[list[object], object, tuple[object, ...]]:
-        """The values of the backward call, a result if it needs one, and where gradients will be. `paired`: slots that
-        get such a place in any case."""
+        """The values of the backward call, a result if it needs one, and the places of gradients. `paired`: slots
+        that always get such a place."""
         site = self.site
         gradients: dict[int, object] = dict.fromkeys(self.wanted)
         count = len(site.kept)
@@ -145,8 +145,8 @@ class ReverseJob(TorchJob):
         return ReverseJob(site, arrange(self.constants), self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
-        """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
-        symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
+        """The derivative of the gradient by the inputs, plus the part of the cotangents' tangents. Second
+        derivatives are symmetric, so the tangent of the gradient along v is the gradient of <gradient, v>."""
         count = len(self.site.kept)
         input_directions = {self.site.kept[i]: direction for i, direction in directions.items() if i < count}
         moved_gradients: Tensors = ()
@@ -212,8 +212,8 @@ class Tangent(TorchJob):
         return tuple(gradients[i] for i in wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
-        """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
-        depend on u, in which they are linear."""
+        """The tangent of J(x) v is J(x) dv plus a second derivative of the outputs. That one is the derivative by u
+        of the gradients by x of <u, J(x) v>, which are linear in u."""
         count = len(self.site.kept)
         inputs, kept_directions = kept[:count], kept[count:]
         input_directions = {i: direction for i, direction in directions.items() if i < count}
@@ -274,7 +274,7 @@ def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffP
 
 
 def with_inputs(site: TorchSite, constants: list[object], inputs: Tensors) -> list[HostValue]:
-    """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
+    """The values of a call of a derivative with these kept inputs, and places for its other outputs."""
     values = site.opened(constants)
     for i, tensor in zip(site.kept, inputs):
         put(values, site.slots[i], tensor)
@@ -302,7 +302,7 @@ def with_cotangents(
 
 
 def _as_cotangent(tensor: torch.Tensor, needs_memory: bool) -> DiffPair:
-    """An output in a backward call; what takes its place itself is not touched, if its type does not say so."""
+    """An output in a backward call. The tensor in its place is not written, unless its type says so."""
     return DiffPair(torch.empty(tensor.shape, dtype=tensor.dtype) if needs_memory else tensor, tensor)
 
 

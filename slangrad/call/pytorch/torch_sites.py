@@ -30,7 +30,7 @@ ATOMS = (bool, int, float, NoneType)
 
 
 class TorchSlot(NamedTuple):
-    """A place of a torch tensor: in which of the given values, by which keys inside of it; what the call does there.
+    """A place of a torch tensor: the number of the value, the keys inside of it, and how the call uses it.
 
     `carries`: a derivative can pass. `is_plain`: a whole tensor or buffer whose type, as bound, has no place for
     gradients; `is_paired`: one whose type has. `is_lost`: gradients never pass, whatever is given.
@@ -59,8 +59,8 @@ class TorchSlot(NamedTuple):
 
 
 class TorchSite:
-    """A function and how it is called: `names` of the arguments by name, `created`: whether it makes its result;
-    `befores`: for each output the input at its place, None where the output is nothing else."""
+    """A function and how it is called. `names`: those of keyword arguments. `created`: whether it makes its result.
+    `befores`: for each output the input at its place, None if it is only an output."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class TorchSite:
         inputs = {(slots[i].given, slots[i].path): i for i in self.kept}
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
-        # Sites of derivatives, by what they are asked for.
+        # Sites of derivatives, by the slots of their gradients.
         self.followers: dict[object, tuple[TorchSite, Arrange]] = {}
         self._plans: dict[object, CallPlan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
@@ -104,8 +104,8 @@ class TorchSite:
     def run(
         self, mode: str, key: object, values: list[object], result: object, threads: int | None
     ) -> HostValue:
-        """Call the function in another mode with these values; `result` stands for one that the call makes. What is
-        asked for, `key`, says which plan serves."""
+        """Call the function in another mode with these values; `result` stands for one that the call makes. `key`
+        selects the plan."""
         checking = self.caller.checking
         kind = mode, key, threads is None, checking
         plan = self._plans.get(kind)
@@ -127,7 +127,7 @@ class TorchSite:
         return values
 
     def bind(self, mode: str, values: list[object], result: object) -> BoundCall:
-        """How the function would be called so."""
+        """The plan of such a call."""
         settings, args, kwargs = self.arguments(mode, values)
         result = values[self.result_at] if self.result_at >= 0 else result
         return self.caller.bind(settings, args, kwargs, result)
@@ -147,7 +147,7 @@ class TorchSite:
 
 
 def put(values: list[HostValue], place: ValuePlace, value: HostValue) -> None:
-    """Fill a place; dicts and lists around it are those of `values`."""
+    """Fill a place, inside of the dicts and lists of `values`."""
     if not place.path:
         values[place.given] = value
         return
@@ -184,8 +184,8 @@ def changing_places(plan: CallPlan, site: TorchSite) -> tuple[LeafSource, ...]:
 
 
 def _standing(slot: TorchSlot, tensor: HostValue) -> object:
-    """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
-    something of that shape."""
+    """The tensor to keep for a slot: of an input that is overwritten a copy; of one that only takes numbers without
+    derivatives, a tensor of that shape."""
     if slot.is_output and slot.carries:
         return None
     detached = tensor.detach()

@@ -1,1 +1,1 @@
-"""Everything that bodies and headers of declarations are made of."""
+"""Bodies and headers of declarations, and their parts."""

@@ -1,4 +1,4 @@
-"""Bodies of functions, and what is checked about declarations as wholes.
+"""Bodies of functions, and checks of declarations as a whole.
 
 In: a declaration of a module.   Out: errors; everything inside is filled.
 
@@ -72,9 +72,9 @@ def _check_end(checker: Checker, declaration: ast.AnyFunction, body: ast.Block, 
 
 
 def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declaration]) -> None:
-    """Warn where a variable is read that nothing in its function stores into, passes as `out` or `inout`, or takes the
-    address of. `assigned`: those that something stores into. The warning is never wrong, and misses what is set too
-    late."""
+    """Warn where a variable is read although its function never stores into it, passes it as `out` or `inout`, or
+    takes its address. `assigned`: variables with a store. The warning is never wrong; it misses variables that are
+    set too late."""
     if body.span.source.is_library:
         return
     statements = [node for node in walk(body) if isinstance(node, ast.DeclarationStatement)]
@@ -224,7 +224,7 @@ def _check_same_name(checker: Checker, name: str, same: list[ast.Declaration]) -
 
 
 def _overload_key(checker: Checker, node: ast.Function | ast.Constructor) -> object:
-    """What tells overloads apart: parameters, `static`, the bounds of generic parameters."""
+    """The distinguishing parts of overloads: parameters, `static`, the bounds of generic parameters."""
     signature = signature_of(checker, DeclRef(node, {}))
     bounds = [
         str(interface)
@@ -306,7 +306,7 @@ assert RULES.keys() == kinds_of(ast.Declaration), RULES.keys() ^ kinds_of(ast.De
 
 
 def _falls_through(node: ast.Statement) -> bool:
-    """Whether what stands after a statement can run. Conditions count as unknown, but for the literal `true`; a loop
+    """Whether the code after a statement can run. Conditions count as unknown, except the literal `true`; a loop
     that never ends and has no `break` is never left."""
     rule = _FALLING.get(type(node))
     return True if rule is None else rule(node)

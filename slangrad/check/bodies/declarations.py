@@ -1,11 +1,11 @@
-"""The headers of declarations, each resolved once, when it is first asked for.
+"""The headers of declarations, each resolved once, on first use.
 
 In: a Function node.   Out: its FunctionInfo: types of parameters and result, `this`, differentiability.
 
     float f(ITensor<float, 1> t)     an interface as the type of a parameter makes the function generic:
     float f<$T : ITensor<float, 1>>($T t)
 
-Bodies and everything that is wrong with a declaration as a whole are in bodies.py.
+Bodies, and errors of a declaration as a whole, are in bodies.py.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _FALLBACKS: dict[type[ast.Declaration], Callable[[], Info]] = {
 
 
 def surrounding_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
-    """The scope in which a declaration itself stands."""
+    """The scope around a declaration."""
     outer = checker.scopes_of_locals.get(declaration)
     if outer is None:
         assert declaration.parent is not None
@@ -145,7 +145,7 @@ def _variable(checker: Checker, node: ast.Variable) -> VariableInfo:
 
 
 def _stored_type(checker: Checker, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
-    """The declared type with the rules for memory that it and the modifiers before it say."""
+    """The declared type with the rules for memory of the type and of the modifiers before it."""
     assert node.value_type is not None
     kind = resolve_stored(scope, node.value_type)
     for modifier in ORDERS:
@@ -288,8 +288,8 @@ def _this(checker: Checker, node: ast.Declaration) -> Type | None:
 
 
 def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.Parameter, ...]:
-    """A parameter of an interface type, or an array without a size, makes the function generic; in the library one that
-    is known when compiling, too.
+    """A parameter of an interface type, or an array without a size, makes the function generic; in the library one
+    that is known when compiling, too.
     """
     scope = checker.scope_of(node)
     for parameter in node.parameters:
@@ -327,11 +327,11 @@ def _implied_type(
 def _is_given_another(checker: Checker, node: WithParameters, parameter: ast.Parameter) -> bool:
     """Whether a parameter of an interface type can hold a value of another type than it came with."""
     if parameter.direction == "out" or (parameter.direction == "inout" and _this(checker, node) is not None):
-        return True  # methods and what they implement have to agree
+        return True  # methods and their requirements have to agree
     body = getattr(node, "body", None)
     targets = (
         (child.target for child in walk(body) if isinstance(child, ast.Assign))
-        if isinstance(body, ast.Block) and not node.span.source.is_library  # which gives it no other
+        if isinstance(body, ast.Block) and not node.span.source.is_library  # which gives it no other type
         else ()
     )
     return any(isinstance(target, ast.Name) and target.name == parameter.name for target in targets)
@@ -388,7 +388,7 @@ _LEVELS = {
 
 
 def _fill_attributes(node: ast.Declaration, header: FunctionInfo) -> None:
-    """What the attributes of a function say."""
+    """The attributes of a function."""
     levels = {_LEVELS[attribute.name] for attribute in node.attributes if attribute.name in _LEVELS}
     header.level = "backward" if "backward" in levels else "forward" if levels else "none"
     header.no_diff_this = node.attribute("NoDiffThis") is not None
@@ -486,7 +486,8 @@ def _enum_case(checker: Checker, node: ast.EnumCase) -> CaseInfo:
 
 
 def _case_before(checker: Checker, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo | None:
-    """The info of the case above. It may follow from the cases above it, which come first, as there may be many."""
+    """The info of the case above. It may follow from earlier cases, which are resolved first, because there may be
+    many."""
     if node not in checker.case_positions:
         checker.case_positions.update({case: i for i, case in enumerate(enum.members)})
     first = position = checker.case_positions[node]

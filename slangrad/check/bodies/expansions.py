@@ -2,9 +2,9 @@
 
 In: `expand f(each x, each T)`.   Out: the pattern once, of which lowering makes as many as there are elements.
 
-What `each` runs over may be a pack of types, values or arguments, or a tuple. A pack that is a parameter is checked
-once, with `each T` as a type parameter of its own. The elements of a tuple may differ in all they can do, so the
-pattern is copied for each of them (`Pieces`). Either stands for several things, so it belongs into a list.
+`each` runs over a pack of types, values or arguments, or over a tuple. A pack that is a parameter is checked once,
+with `each T` as its own type parameter. The elements of a tuple may have different members, so the pattern is
+copied for each of them (`Pieces`). Both mean several values, so they belong into a list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Entries = tuple[Entry, ...]
 
 
 def expand(scope: Scope, node: ast.Expand) -> Meaning:
-    """What the pattern means, for each element."""
+    """The meaning of the pattern, for each element."""
     elements = list(_eaches(node.pattern))
     if not elements:
         note = "write 'each' before the pack: expand f(each x)"
@@ -57,7 +57,7 @@ def _eaches(pattern: ast.Node) -> Iterator[ast.Each]:
 
 
 def _entries(scope: Scope, node: ast.Each) -> Entries | None:
-    """What an `each` runs over."""
+    """The pack or tuple of an `each`."""
     meaning = refer(scope, node.pack)
     if isinstance(meaning, TypeMeaning):
         mark_type(node.pack, meaning.type)
@@ -80,7 +80,7 @@ def _known_entries(pack: ast.Expression) -> Entries | None:
     return (kind,) if is_pack(kind) else None
 
 
-# --- Packs that are not known yet ---------------------------------------------------------------------
+# --- Open packs ---------------------------------------------------------------------------------------
 
 
 def _over_packs(scope: Scope, node: ast.Expand, entry: int, row: Entries) -> Meaning:
@@ -144,7 +144,7 @@ def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning
 
 
 def each(scope: Scope, node: ast.Each) -> Meaning:
-    """One element of a pack, as far as it is known."""
+    """One element of a pack."""
     entry = scope.checker.expanding
     if entry is None:
         message = "'each' has a meaning only inside of 'expand'"

@@ -2,8 +2,8 @@
 
 In: a scope and a node.   Out: the type of its value; `.type`, `.ref` and conversions of its parts are filled.
 
-Names and members are in names.py, calls in calls.py, operators in operators.py. After an error the type
-is ERROR, which whatever uses it accepts without a word.
+Names and members are in names.py, calls in calls.py, operators in operators.py. After an error the type is ERROR,
+which all uses accept without another error.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _refuse(code: str, construct: str) -> Callable[[Scope, ast.Expression], Type
 
 
 def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
-    """Where it is meant for another target it may be anything."""
+    """Code for another target is not checked."""
     return ERROR if scope.foreign else _refuse("E9003", "assembly for another target")(scope, node)
 
 

@@ -2,7 +2,7 @@
 
     struct S { S next; }              struct L<T> { Pair<L<Pair<T>>> next; }
 
-Looked for before anything else is checked: what follows fields would never end where each holds a larger type.
+Found before all other checks: a walk over fields would never end if each field had a larger type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slangrad.check.model.types import Array, StructType, Tuple, Type
 from slangrad.check.names.scopes import this_type
 from slangrad.syntax import ast
 
-MOST = 1000  # types that are looked at; what grows without end is found where it is declared
+MOST = 1000  # types to visit; endless types are found at their declarations
 
 
 def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None:
@@ -37,7 +37,7 @@ def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None
 
 
 def _parts_first(checker: Checker, structs: list[ast.Struct]) -> Iterable[ast.Struct]:
-    """Structs, each behind those that it holds, where that is possible."""
+    """Structs, each after the structs in its fields, as far as possible."""
     wanted, entered = set(structs), set[ast.Struct]()
     for outermost in structs:
         stack = [outermost]
@@ -56,8 +56,8 @@ def _parts_first(checker: Checker, structs: list[ast.Struct]) -> Iterable[ast.St
 
 
 def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
-    """The field through which a struct contains itself. `finite`: structs without parameters of which all parts were
-    looked at. None contains itself, so none contains a struct that contains it, and a search can stop there."""
+    """The field through which a struct contains itself. `finite`: structs without parameters whose parts were all
+    visited. None of them contains itself, so a search can stop there."""
     kind = this_type(checker, node)
     is_looked_through = not kind.abstract
     for reference in field_references(kind) if isinstance(kind, StructType) else ():
@@ -71,7 +71,7 @@ def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> De
 
 
 def _holds(checker: Checker, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:
-    """Whether a value of a type has one of the struct in it; None where that has not been found in some time."""
+    """Whether a value of a type contains one of the struct; None after a limit of steps."""
     seen, pending = {kind}, deque([kind])
     while pending and len(seen) < MOST:
         inner = pending.popleft()

@@ -59,7 +59,7 @@ def _result(scope: Scope, body: Body) -> Type:
 
 
 def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
-    """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
+    """A function's name in place of a value: `f` is `(A a, B b) => f(a, b)`."""
     signature, reason = _only_signature(scope, meaning)
     writes = signature is not None and any(
         expected.direction not in ("in", "constref") for expected in signature.parameters
@@ -93,7 +93,7 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
 
 
 def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionType | None, str]:
-    """The signature of the function that is meant, or why there is none that a value could have."""
+    """The signature of the named function, or why it cannot be a value."""
     candidate = meaning.candidates[0]
     if len(meaning.candidates) > 1:
         return None, "there are several functions of this name"

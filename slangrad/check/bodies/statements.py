@@ -2,8 +2,8 @@
 
 In: a scope and a statement.   Out: errors; the expressions inside are filled.
 
-A block opens a scope. `break` and `continue` need something around them that takes them; whether the end of a
-function can be reached is decided in bodies.py.
+A block opens a scope. `break` and `continue` need a target around them; bodies.py decides whether the end of a
+function can be reached.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _for(scope: Scope, node: ast.For) -> None:
 
 
 def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
-    """`$for (i in Range(a, b))`: `i` is a variable that is known in each round."""
+    """`$for (i in Range(a, b))`: `i` is a constant in each round."""
     for bound in (node.start, node.stop):
         if bound is not None:
             scope.checker.check_argument(scope, bound)
@@ -265,7 +265,7 @@ def _return(scope: Scope, node: ast.Return) -> None:
 
 
 def _return_place(scope: Scope, body: Body, value: ast.Expression, wanted: Type) -> None:
-    """`ref { return PLACE; }`: something that can be assigned to and outlasts the accessor, as it is."""
+    """`ref { return PLACE; }`: an assignable place that outlasts the accessor, without conversion."""
     body.refers = True
     reason = (
         "it is a value, not a variable"
@@ -292,7 +292,7 @@ def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
 
 
 def _defer(scope: Scope, node: ast.Defer) -> None:
-    """What is deferred runs when its block is left, so it cannot leave the block itself."""
+    """A deferred statement runs when its block is left, so it cannot leave the block itself."""
     inside = Scope(scope.checker, scope)
     inside.breakable, inside.handlers = frozenset({"defer"}), (None,)
     check_statement(inside, node.statement)
@@ -315,7 +315,7 @@ def _do_catch(scope: Scope, node: ast.DoCatch) -> None:
 
 
 def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
-    """Decided here where the condition does not depend on generics; else for each instance, when it is lowered."""
+    """Decided here if the condition does not depend on generics; else for each instance in lowering."""
     check_condition(scope, node.condition)
     if node.condition.type is not ERROR and known_value(scope, node.condition) == 0:
         scope.checker.error("E0606", assertion_text(node), node.condition.span)
@@ -333,8 +333,8 @@ def assertion_text(node: ast.StaticAssert) -> str:
 #    case spirv: return spirv_asm { ... };            is not, and may hold what is for that target alone
 #    }
 #
-# What stands for another target is checked, but for its assembly. Of the texts that C++ would get, calls of functions
-# of the library are known; "$P_" is the prefix of functions of a type there, "$0" the first argument.
+# Code for another target is checked, except its assembly. Of the assembly texts for C++, calls of functions of the
+# library are supported; "$P_" is the prefix of functions of a type there, "$0" the first argument.
 
 
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
@@ -351,7 +351,7 @@ def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
 
 
 def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
-    """What assembly in the case that is meant stands for."""
+    """The meaning of assembly in the case of the program's target."""
     meant = _meant_by(scope, node)
     if meant is None:
         note = 'a text that calls a function of the library is: "$P_exp($0)"'
@@ -366,13 +366,13 @@ _CALL = re.compile(r"\s*(?:\$P_)?([A-Za-z]\w*)\s*(?:\(\s*((?:\$\d+\s*,\s*)*\$\d+
 
 
 def _chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | None:
-    """The case that the program's target means, None where there is none."""
+    """The case of the program's target, None without one."""
     named = {target: case for case in reversed(node.cases) for target in case.targets}
     return next((named[name] for name in traits.cases[node.keyword] if name in named), None)
 
 
 def _meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Scope] | None:
-    """The statement that a text stands for, and the scope to check it in: the library's, and the arguments."""
+    """The statement of an assembly text, and the scope to check it in: the library's, and the arguments."""
     match = _CALL.fullmatch(node.text)
     if match is None or scope.body is None or node.arguments or scope.checker.standard(match[1]) is None:
         return None

@@ -1,1 +1,1 @@
-"""Which function a call or an operator means, and what its arguments become."""
+"""The function of a call or an operator, and the conversions of its arguments."""

@@ -408,7 +408,7 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
 
 
 def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:
-    """What a call of a value can mean: the body of a lambda, or an `operator()`."""
+    """The candidates of a call of a value: the body of a lambda, or an `operator()`."""
     if isinstance(kind, LambdaType):
         return [Candidate(kind.declaration, own_substitution(kind), node)]
     return member_candidates(scope.checker, kind, "operator()", ast.Function, node)

@@ -69,10 +69,10 @@ def instantiate(
     differentiated: bool = False,
     concretely: bool = False,
 ) -> tuple[DeclRef | Derivative, FunctionType]:
-    """What is called, and its signature, for inferred generic arguments.
+    """The callee and its signature, for inferred generic arguments.
 
-    In `bwd_diff(Type.method)`, where the method is `differentiated`, its object is the first argument. What
-    carries a derivative is decided by the declaration, where an unbounded T does not, or `concretely`.
+    In `bwd_diff(Type.method)`, where the method is `differentiated`, its object is the first argument. The
+    declaration decides which parameters carry a derivative (an unbounded T does not), or `concretely` the types do.
     """
     if candidate.inner is not None:
         return _instantiate_derivative(checker, candidate, candidate.inner, bindings, concretely)
@@ -116,13 +116,13 @@ def _counts_this(checker: Checker, candidate: Candidate) -> bool:
     return candidate.through_type and checker.info(candidate.declaration).this_type is not None
 
 
-# --- Which of several functions that all take the arguments is meant ----------------------------------
+# --- The best of several functions that take the arguments --------------------------------------------
 
 
 def best_matches(checker: Checker, matches: list[Match]) -> list[Match]:
-    """The match that beats all others, or those that are equally good. The cheapest wins; then, in this order: fewer
-    defaults, not generic, the more special one, the requirement of the inheriting interface, fewer generic parameters,
-    a member of the type before one of an extension, the nearer one, the one with a body."""
+    """The match that beats all others, or those that are equally good. The cheapest wins. Ties are broken in this
+    order: fewer defaults, not generic, more special, of the inheriting interface, fewer generic parameters, a
+    member of the type before one of an extension, nearer, with a body."""
     best = [matches[0]]
     for match in matches[1:]:
         order = _compare(checker, match, best[0])
@@ -150,7 +150,7 @@ def _price(match: Match) -> tuple[int, ...]:
 
 
 def _distance(match: Match) -> tuple[int, ...]:
-    """What decides last. A subscript that can be written comes before one that can be read only."""
+    """The last criteria. A subscript that can be written comes before one that can only be read."""
     declaration = match.candidate.declaration
     can_be_written, has_no_body = (
         len(getattr(declaration, "accessors", ())),
@@ -177,7 +177,7 @@ def _remoteness(match: Match) -> int:
 
 
 def _more_special(checker: Checker, left: Match, right: Match) -> int:
-    """1 when whatever `left` takes `right` takes too: its pattern fits on the other's."""
+    """1 if `right` takes all arguments that `left` takes: its pattern matches the other's."""
     general, special = right.candidate.declaration, left.candidate.declaration
     if general is special:
         return 0

@@ -1,9 +1,9 @@
-"""Bringing a checked expression to the type that its place wants.
+"""Converting a checked expression to the type of its place.
 
 In: the literal `1` and `half`.   Out: a Coercion with its cost; `commit` writes it into the node.
 
-Planning changes nothing, so that overloads can be compared; literals are cheaper than other values of
-their type, and initializer lists and lambdas have no type before the place gives them one.
+Planning changes no node, so overloads can be compared. Literals are cheaper than other values of their type.
+Initializer lists and lambdas get their type from their place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slangrad.syntax import ast
 
 
 def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Coercion | None:
-    """How `node` could become `target`; None when it cannot."""
+    """The conversion of `node` to `target`; None without one."""
     if target is ERROR:
         return Coercion(target, 0)
     if isinstance(node, ast.InitializerList):
@@ -85,7 +85,7 @@ def commit(scope: Scope, node: ast.Expression, coercion: Coercion) -> None:
 
 
 def _warn_of_lost_rest(scope: Scope, node: ast.Expression) -> None:
-    """1 / 2 is 0, and becomes 0.0: the rest was hardly meant to be dropped."""
+    """1 / 2 is 0, and becomes 0.0: dropping the rest is probably a mistake."""
     if not isinstance(node, ast.Binary) or node.operator != "/":
         return
     left, right = literal_value(node.left), literal_value(node.right)
@@ -96,7 +96,7 @@ def _warn_of_lost_rest(scope: Scope, node: ast.Expression) -> None:
 
 
 def coerce(scope: Scope, node: ast.Expression, target: Type, subject: str) -> bool:
-    """Convert implicitly, or say that `what` cannot be."""
+    """Convert implicitly, or report that `what` cannot be converted."""
     coercion = plan(scope, node, target)
     if coercion is not None:
         commit(scope, node, coercion)

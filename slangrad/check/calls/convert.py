@@ -2,9 +2,9 @@
 
 In: `int` to `float3`.   Out: _coercion("splat", float3, cost 401).
 
-Costs rank overloads; only their order matters. Identical types cost nothing, a wider type of the same
-kind little, an integer to a float more, what can lose information most. From EXPLICIT on a cast has to be
-written.
+Costs rank overloads; only their order matters. Identical types are free, a wider type of the same kind is cheap, an
+integer to a float costs more, and a conversion that can lose information costs most. From EXPLICIT on, the program
+must write a cast.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ EXPLICIT        = 90_000
 
 
 def convert(checker: Checker, source: Type, target: Type, explicit: bool = False) -> Coercion | None:
-    """How a value of one type becomes another; None when it cannot, or only by a cast and `explicit` is
-    False.
-    """
+    """The conversion from one type to another; None without one, or if it needs a cast and `explicit` is False."""
     if source is target or source is ERROR or target is ERROR:
         return Coercion(target, 0)
     if is_pack(source) or is_pack(target):
@@ -98,7 +96,7 @@ def _coercion(
 
 
 def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coercion | None:
-    """What `where U(T)` and `where T == int` say."""
+    """Conversions stated by `where U(T)` and `where T == int`."""
     equal_source, other = stated_equal(checker, source), stated_equal(checker, target)
     if equal_source is not source or other is not target:
         inner = convert(checker, equal_source, other, explicit)
@@ -110,7 +108,7 @@ def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coe
 
 
 def conversion(checker: Checker, source: Type, target: Type, implicit: bool) -> Coercion | None:
-    """How a value of a type that is known becomes one of another, by a constructor of that, too."""
+    """The conversion from one concrete type to another, also by a constructor."""
     plain = convert(checker, source, target, explicit=not implicit)
     if plain is not None:
         return plain
@@ -178,7 +176,7 @@ def _element_cost(checker: Checker, source: Type, target: Type) -> int | None:
 
 
 def is_builtin_parameter(checker: Checker, kind: Type) -> bool:
-    """A type parameter that stands for a builtin number only."""
+    """A type parameter that can only be a builtin number."""
     if not isinstance(kind, (ParameterType, AssociatedType)):
         return False
     builtin = checker.standard("__BuiltinType")
@@ -263,7 +261,7 @@ def _extents(kind: Type) -> tuple[Value, ...]:
 
 
 def splat_cost(target: Type) -> int:
-    """What a number pays for standing for all components: an overload for numbers is better."""
+    """The cost of a number for all components: an overload for numbers is better."""
     return SPLAT if isinstance(target, Vector) else 10 * SPLAT if isinstance(target, Matrix) else 0
 
 

@@ -1,10 +1,10 @@
-"""Initializer lists and what is left out of them.
+"""Initializer lists and their missing parts.
 
-In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Coercion that writes a Construct into the list.
+In: `{1, v.xy, {0}}` and the type of its place.   Out: a Coercion that writes a Construct into the list.
 
 A struct calls a constructor if it has any. Else each element is converted to a part: `{1, 2}` for two `float2`
-splats both, as `{1}` for a `float2` does. Where that does not fit, and in arrays, inner braces are left out, as
-in C: `float2 a[2] = {1, 2, 3}` is (1, 2), (3, 0). What is missing has its default or is zero.
+splats both, as `{1}` for a `float2` does. Where that does not fit, and in arrays, inner braces can be left out, as
+in C: `float2 a[2] = {1, 2, 3}` is (1, 2), (3, 0). A missing part has its default or is zero.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Reader:
 
 
 def check_elements(scope: Scope, node: ast.InitializerList) -> None:
-    """Check what is in a list, inner lists included; their own type comes from their place."""
+    """Check the elements of a list, inner lists included; inner lists get their type from their place."""
     for element in node.elements:
         scope.checker.check_argument(scope, element)
     unfold(node.elements)
@@ -142,7 +142,7 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> PlannedPart | N
     lists = [isinstance(stripped(element), ast.InitializerList) for element in reader.nodes]
     plain = (element for element in zip(reader.nodes, kinds, lists) if not element[2])
     if any(plan(scope, node, kind) is None for node, kind, _ in plain):
-        return None  # before inner lists are looked at, for which that would be once more
+        return None  # before inner lists, which would be counted twice
     coercions = [plan(scope, element, kind) for element, kind in zip(reader.nodes, kinds)]
     pieces = [
         PlannedPart(coercion.cost, partial(_committed, scope, node, coercion), kind)
@@ -194,7 +194,7 @@ def _is_opened(scope: Scope, reference: DeclRef, kind: StructType) -> bool:
 
 
 def _parts(scope: Scope, nodes: list[ast.Expression], target: Type) -> list[Type] | None:
-    """The types of what a constructor of so many elements would take."""
+    """The parameter types of a constructor with so many elements."""
     if isinstance(target, StructType):
         return _own_parts(scope, target)
     if isinstance(target, Tuple):
@@ -388,7 +388,7 @@ _FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], PlannedPart | None]]
 
 
 def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero | None:
-    """What `T x;` means: a constructor without parameters, fields with initializers, or zero."""
+    """The meaning of `T x;`: a constructor without parameters, fields with initializers, or zero."""
     if not isinstance(kind, (StructType, ParameterType, AssociatedType)):
         return Zero(kind)
     for constructor in constructors(scope, kind):

@@ -180,7 +180,7 @@ POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
 
 
 def _other_way(node: ast.Expression, operator: str, operands: list[ast.Expression]) -> str | None:
-    """What to write in place of an operator that is not there."""
+    """The replacement for a missing operator."""
     kinds = [
         value_type(operand) for operand in operands if not isinstance(stripped(operand), ast.InitializerList)
     ]
@@ -305,7 +305,8 @@ def _find_requirement(scope: Scope, kind: Type, name: str) -> DeclRef | None:
 
 
 def _bring(scope: Scope, node: ast.Expression, kind: Type) -> bool:
-    """Convert an operand to a type parameter; only literals and what the parameter can be made from."""
+    """Convert an operand to a type parameter: only literals, and types from which the parameter has a
+    conversion."""
     if value_type(node) is kind:
         return True
     if not is_literal(node):
@@ -328,7 +329,7 @@ def is_literal(node: ast.Expression) -> bool:
 # --- Builtin operators --------------------------------------------------------------------------------
 
 
-Typing = tuple[Type, ...]  # what operands are converted to, where they are, and the result behind it
+Typing = tuple[Type, ...]  # the type of the converted operands, their positions, and the type of the result
 
 
 def _builtin(
@@ -466,7 +467,7 @@ def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
 
 
 def require_place(scope: Scope, node: ast.Expression) -> bool:
-    """Report what cannot be assigned to."""
+    """Report an operand that cannot be assigned."""
     reason = not_a_place(scope, node)
     if reason is None:
         return True

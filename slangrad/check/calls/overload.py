@@ -141,7 +141,7 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
 
 
 def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
-    """An array that a group shares as a pointer to it: copied in and out, what other threads write would be lost."""
+    """An array of group memory is passed as a pointer: copies in and out would lose the writes of other threads."""
     form = node.ref
     shared = isinstance(form, checked.Global) and form.reference.declaration.has("groupshared")
     if not shared or not isinstance(node.type, Array):
@@ -217,9 +217,7 @@ def _has_default(checker: Checker, candidate: Candidate, index: int) -> bool:
 
 
 def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | Mismatch:
-    """The generic arguments of the function itself: those written, then those that the call's arguments
-    show.
-    """
+    """The generic arguments of the function itself: those written, then those inferred from the call's arguments."""
     generics = candidate.declaration.generics
     if not generics and not candidate.declaration.constraints and not innermost(candidate).explicit:
         return {}
@@ -247,7 +245,7 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
 
 
 def _result_of_lambda(checker: Checker, declaration: ast.Declaration, bindings: Substitution) -> Type | None:
-    """What the result of a lambda would have to become for its function type, where Slang converts it."""
+    """The result type that a lambda needs for its function type, where Slang converts the result."""
     for subject, interfaces in generic_info(checker, declaration).bounds.items():
         kind = substitute(checker, subject, bindings)
         if not isinstance(kind, LambdaType):
@@ -314,7 +312,7 @@ def _bind_arguments(
 
 
 def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: Arguments) -> Mismatch | None:
-    """What the library's `constexpr` parameters are: numbers that are known when compiling."""
+    """The library's `constexpr` parameters: constant numbers."""
     for parameter, node in zip(checker.info(innermost(candidate).declaration).parameters, placed):
         info = checker.info(parameter)
         if info.known is None or node is None or node.type is None:
@@ -375,7 +373,7 @@ def _unwrapped(checker: Checker, candidate: Candidate, wanted: Type, actual: Typ
 
 
 def _bind_as_float(checker: Checker, candidate: Candidate, solver: Solver) -> None:
-    """An integer where only floats are meant is a float: `sqrt(2)`."""
+    """An integer for a parameter that takes only floats is a float: `sqrt(2)`."""
     bounds = generic_info(checker, candidate.declaration).bounds
     for parameter, actual in solver.bindings.items():
         if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
@@ -446,7 +444,7 @@ def _convert_argument(
 
 
 def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
-    """Whether a function of the library sees a number as it is, so that it cannot become another one before."""
+    """Whether a function of the library uses the exact number, so that it must not be converted before."""
     declared = candidate.declaration
     exact = declared.span.source.is_library and declared.attribute("exact_bits") is not None
     return exact and not isinstance(value_type(node), EnumType)

@@ -1,8 +1,8 @@
 """Parts of packs: `__first(x)`, `__last(x)`, and `__trimFirst(x)`, `__trimLast(x)`, which are all others.
 
-In: `__trimFirst(T)` of a pack of types, values or arguments, or of a tuple type.   Out: what it means.
+In: `__trimFirst(T)` of a pack of types, values or arguments, or of a tuple type.   Out: its meaning.
 
-While a pack is not known, its part is a generic parameter of its own, whose argument follows from that of the pack
+The part of an open pack is its own generic parameter, whose argument follows from that of the pack
 (`substitution.argument_of`).
 """
 
@@ -27,7 +27,7 @@ _QUERIES = ("__first", "__last", "__trimFirst", "__trimLast")
 
 
 def asks_for_part(scope: Scope, node: ast.Call) -> bool:
-    """Whether a call is of one of these words, and nothing else has its name."""
+    """Whether a call is of one of these words, and no declaration has its name."""
     callee = node.callee
     if not isinstance(callee, ast.Name) or callee.name not in _QUERIES or len(node.arguments) != 1:
         return False

@@ -3,8 +3,9 @@
     int f(int n) throws MyError { if (n < 0) throw MyError.Negative;  return n; }
     do { let x = try f(n); } catch (e: MyError) { }
 
-An error goes to the nearest `catch` of exactly its type or of any, else out of the function, which must say so; a call
-of a function that throws must be marked. Types are known, so where an error goes is known when compiling.
+An error goes to the nearest `catch` of exactly its type or of any type, else out of the function, which must
+declare it. A call of a function that throws must be marked. Types are static, so the target of an error is known at
+compile time.
 """
 
 from __future__ import annotations

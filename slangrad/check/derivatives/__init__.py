@@ -1,1 +1,1 @@
-"""What has a derivative, which one users gave, and where one would get lost."""
+"""Which functions and types have derivatives, custom derivatives, and places where a derivative would be lost."""

@@ -3,10 +3,10 @@
 In: the checked body of a [Differentiable] function.   Out: an error for each call of a function, and for each value of
 a type, that a derivative would have to pass and that has none.
 
-A variable is active when its value depends on a differentiable parameter, or on memory that has gradients of its own.
-It is wanted when a result depends on it. An error is a call with an active argument and a wanted result, or a store of
-an active value where no derivative can be. `no_diff` and `detach` state that this is meant. The analysis ignores the
-order of statements, and branches.
+A variable is active when its value depends on a differentiable parameter, or on memory with gradients. It is wanted
+when a result depends on it. An error is a call with an active argument and a wanted result, or a store of an active
+value into a place without a derivative. `no_diff` and `detach` declare the loss as intended. The analysis ignores
+the order of statements, and branches.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from slangrad.syntax.ast.walk import children
 
 
 def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed | None = None) -> None:
-    """Report the calls in a differentiable function through which a derivative is lost; `supposed` are the types that
-    generic parameters have in a call, which have derivatives."""
+    """Report the calls in a differentiable function that lose a derivative; `supposed` are the types of generic
+    parameters in a call, which have derivatives."""
     info = checker.info(declaration)
     custom = derivatives(checker, DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
@@ -119,7 +119,7 @@ def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
 
 
 def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -> Sources:
-    """What the value of an expression depends on, as far as derivatives are concerned."""
+    """The sources of an expression's value, for derivatives."""
     if isinstance(node, checked.ThisValue):
         return {THIS}
     if not isinstance(node, ast.Expression) or isinstance(node, ast.NoDiff):
@@ -140,7 +140,7 @@ _OF_NUMBERS = ("numeric", "splat")
 
 
 def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, sources: Sources) -> Sources:
-    """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose."""
+    """The sources of a value of a type without a derivative: a loss, if it contains numbers."""
     if is_whole(kind):
         return {source for source in sources if _has_bits(flow, source)}
     if leads_to_memory(flow.checker, kind):
@@ -149,7 +149,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, sources: Sourc
     if isinstance(kind, LambdaType):
         return inputs
     hidden = node.conversion is not None and node.conversion.kind == "interface" and flow.carries(node.type)
-    if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
+    if kind is not None and is_dynamic(kind) and not hidden:  # its losses are recorded
         return inputs
     if kind is None or not (hidden or holds_numbers(flow.checker, kind)):
         return set()
@@ -219,13 +219,13 @@ def _call_without_derivative(
     kind = None if node.type is None else value_type(node)
     bits, is_number = sees_bits(flow.checker, function), flow.carries(kind)
     if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
-        return inputs  # what satisfies it may have a derivative
+        return inputs  # its implementation may have a derivative
     if bits and is_number and all(_has_bits(flow, source) for source in inputs):
         return inputs  # the bits become a number again
     if kind is not None and leads_to_memory(flow.checker, kind):
         return inputs
     name = function_name(function.declaration)
-    allowed = bits or not (writes or is_number)  # what has no derivative is a constant
+    allowed = bits or not (writes or is_number)  # a value without a derivative is a constant
     note = _DETACHED if bits else _marked(name)
     lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=allowed, bits=bits)
     flow.lost += [lost, replace(_stored_by(function, node, inputs), stored_by=function)]
@@ -240,7 +240,7 @@ def _marked(name: str) -> str:
 
 
 def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
-    """What a function without a derivative stores in memory."""
+    """The stores to memory of a function without a derivative."""
     name = function_name(function.declaration)
     note = _marked(name) if any(isinstance(source, Address) for source in inputs) else _DETACHED
     reason = f"'{name}' stores in memory, which has no derivative"
@@ -293,7 +293,7 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
 
 
 def _loses(flow: Flow, node: ast.Expression, form: checked.Call, item: _Passed, inputs: Sources) -> bool:
-    """Whether what a call changes could keep no derivative."""
+    """Whether the changed argument of a call cannot keep a derivative."""
     if item.node is form.this:
         _stored(flow, node, item.node, inputs, _VARIABLE)
         return False
@@ -329,7 +329,7 @@ def _root(place: checked.Base) -> Sources:
 
 
 def _given(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> Sources:
-    """The sources of an argument: what is made of a whole number has no derivative, unless its bits count."""
+    """The sources of an argument: a value made of a whole number has no derivative, unless its bits count."""
     sources = _sources(flow, argument)
     return sources if not is_whole(value_type(argument)) or _takes_bits(flow, function, argument) else set()
 
@@ -361,7 +361,7 @@ _VARIABLE = "pass a variable, and store detach(...) of it if this is meant"
 def _stored(
     flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources, note: str = _VALUE
 ) -> bool:
-    """Whether the derivative of what is stored is lost."""
+    """Whether the derivative of a stored value is lost."""
     if not flow.carries(value_type(place)):
         _store_plain(flow, node, place, sources)
         return False
@@ -376,7 +376,7 @@ def _stored(
 
 
 def _store_plain(flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources) -> None:
-    """What has numbers and no derivative is stored where it outlasts the function."""
+    """A value with numbers and without a derivative is stored in memory that outlasts the function."""
     kind = value_type(place)
     hidden = {source for source in sources if isinstance(source, Lost) and source.in_value}
     if hidden and is_in_memory(flow.checker, place) and holds_numbers(flow.checker, kind):
@@ -424,7 +424,7 @@ def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources
 
 
 def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
-    """What a pointer leads to."""
+    """The pointee of a pointer."""
     if not pointer or not flow.carries(value_type(node)):
         return pointer
     note = "read it in a function with derivatives of its own"
@@ -469,7 +469,7 @@ def _part_of_list(flow: Flow, node: ast.Expression, part: checked.Part) -> Sourc
 def _stored_in_field(
     flow: Flow, node: ast.Expression, kind: Type, field: DeclRef, part: checked.Part, sources: Sources
 ) -> bool:
-    """Whether the derivative of what a list gives to a field is lost there. A `no_diff` one says so itself."""
+    """Whether the derivative of a field's value in a list is lost there. A `no_diff` field declares it."""
     inputs = _with_derivatives(sources)
     if not inputs or not flow.carries(field_type(flow.checker, field)):
         return False

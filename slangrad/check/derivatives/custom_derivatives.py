@@ -9,9 +9,9 @@ A derivative of a method is a method too when its object carries no derivative; 
 takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
 instances alone, and goes before one for all.
 
-`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward: it has, for each
-parameter of f that carries a derivative, an `out` one for its cotangent; of an `inout` one it takes and gives it, of an
-`out` one it takes it; then the cotangent of the result.
+`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward. It has a
+parameter for the cotangent of each parameter of f that carries a derivative: `out` for an `in` parameter, `inout`
+for an `inout` one, `in` for an `out` one. The cotangent of the result is last.
 
     __apply(cube)(float x) -> Tuple<float, Context>
     struct Context { float square; void operator()(out float dx, float d) { dx = 3 * square * d; } }
@@ -52,7 +52,8 @@ Differentiated = ast.Function | ast.Accessor
 
 @record
 class InstanceDerivative:
-    """A derivative for some instances of a generic function: `named` has its arguments in terms of the derivative's."""
+    """A derivative for some instances of a generic function: `named` has its arguments in terms of the
+    derivative's."""
 
     kind: str
     derivative: ast.Function
@@ -61,7 +62,7 @@ class InstanceDerivative:
 
 @record
 class DerivativeDeclarations:
-    """What was found for a declaration: for all its instances by kind of derivative, and for some of them."""
+    """The derivatives of a declaration: for all its instances by kind of derivative, and for some of them."""
 
     general: dict[str, DeclRef] = field(default_factory=dict)
     partial: list[InstanceDerivative] = field(default_factory=list)
@@ -71,7 +72,7 @@ class DerivativeDeclarations:
 
 
 def derivatives(checker: Checker, reference: DeclRef) -> CustomDerivatives:
-    """The derivatives given for a function, seen through the same substitution."""
+    """The derivatives given for a function, under the same substitution."""
     declared = declared_derivatives(checker, reference.declaration)
     by_kind = {
         kind: see_through(checker, general, reference.substitution)
@@ -90,7 +91,7 @@ def derivatives(checker: Checker, reference: DeclRef) -> CustomDerivatives:
 
 
 def declared_derivatives(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
-    """What was given for a declaration."""
+    """The derivatives given for a declaration."""
     declarations: DerivativeDeclarations | None = checker.custom_derivatives.get(declaration)
     if declarations is None:
         declarations = checker.custom_derivatives[declaration] = _find(checker, declaration)
@@ -194,7 +195,7 @@ def match_derivative(
 
 
 def _in_order(declaration: ast.Declaration, candidate: Candidate) -> Bindings:
-    """Generic parameters that do not show in the parameters are those of the function, one by one."""
+    """Generic parameters that do not occur in the parameters are those of the function, one by one."""
     pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
     return {mine: self_argument(other) for mine, other in pairs if type(mine) is type(other)}
 
@@ -255,7 +256,7 @@ def check_derivative_attributes(checker: Checker, declaration: Differentiated) -
 def _check_pairs(
     checker: Checker, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
 ) -> None:
-    """Each pair is a function as it is named, and what may be its derivative."""
+    """Each pair is a named function, and the candidates for its derivative."""
     if not pairs:
         text = attribute.arguments[0].span.text if attribute.arguments else "nothing"
         shown = "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
@@ -308,7 +309,7 @@ _DIRECTIONS = {"in": "out", "constref": "out", "inout": "inout", "ref": "inout",
 
 
 def context_operator(checker: Checker, apply: DeclRef, reference: DeclRef) -> tuple[DeclRef, Type] | None:
-    """What goes backward, and the type of the context it belongs to; None where something does not fit."""
+    """The backward operator, and the type of its context; None for a wrong signature."""
     offered, wanted = signature_of(checker, apply), signature_of(checker, reference)
     context = _context(offered.result, wanted.result)
     parameters = function_type(wanted.parameters, offered.result)
@@ -335,7 +336,7 @@ def _context(offered: Type, result: Type) -> Type | None:
 
 
 def context_signature(checker: Checker, reference: DeclRef) -> FunctionType:
-    """What the `operator()` of a context must take for a function."""
+    """The parameters that the `operator()` of a context must have for a function."""
     signature, info = signature_of(checker, reference, with_this=True), checker.info(reference.declaration)
     parameters = []
     for parameter in signature.parameters:
@@ -351,7 +352,7 @@ def context_signature(checker: Checker, reference: DeclRef) -> FunctionType:
 
 
 def applied_text(checker: Checker, declaration: ast.Declaration, reference: DeclRef) -> str:
-    """What an `__apply` and its context must look like."""
+    """The expected signatures of an `__apply` and its context."""
     signature = signature_of(checker, reference)
     result = "Context" if signature.result is VOID else f"Tuple<{signature.result}, Context>"
     parameters = ", ".join(map(str, signature.parameters))

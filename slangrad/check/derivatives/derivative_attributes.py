@@ -1,10 +1,10 @@
-"""Functions that say of themselves that they are a derivative of another.
+"""Functions that declare themselves derivatives of another function.
 
 In: `[BackwardDerivativeOf(square)] void g(...)`, `__func_extension bwd_diff(square)(...)`.
 Out: for `square`: ("backward", g).
 
-Also what the argument of such an attribute, or of one on the function itself, names. Whether the signatures
-fit is asked in derivatives.py.
+Also the functions that the argument of such an attribute, or of one on the function itself, names.
+custom_derivatives.py compares the signatures.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def note_derivatives(checker: Checker, declarations: list[ast.Declaration]) -> N
 
 
 def _remind(checker: Checker, derivative: ast.Function, attribute: ast.Attribute) -> None:
-    """Functions of other modules may have been looked at before their derivative became known."""
+    """Clear the cached results of functions in other modules, which may precede their derivatives."""
     for candidate in functions_meant(checker, derivative, attribute):
         checker.custom_derivatives.pop(candidate.declaration, None)
         info = candidate.declaration.checked
@@ -69,7 +69,7 @@ def _last_name(node: ast.Expression) -> str:
 def derivatives_elsewhere(
     checker: Checker, declaration: ast.Declaration
 ) -> Iterator[tuple[str, ast.Function, Candidate]]:
-    """The functions elsewhere that say they are a derivative of this one, and how they name it."""
+    """The functions elsewhere that declare themselves a derivative of this one, and how they name it."""
     for derivative in checker.derivative_functions.get(declaration.name, ()):
         for attribute in derivative.attributes:
             if attribute.name not in _KIND_OF:

@@ -1,13 +1,14 @@
-"""What depends on what in a function, as far as derivatives are concerned, and where one is lost.
+"""The dependences in a function for derivatives, and the places where a derivative is lost.
 
-In: edges between variables, `this`, the result, memory.   Out: what a parameter reaches, what a result depends on.
+In: edges between variables, `this`, the result, memory.   Out: the nodes that a parameter reaches, and the sources
+of a result.
 
     float y = 2 * x; return y;      into = { y: {x}, result: {y} }
 
-The edges are drawn in activity.py. Which variables a pointer may lead to is known when all of the function was seen:
-every `Address` that it depends on. Through pointers that may lead elsewhere no derivative passes.
+activity.py makes the edges. The variables behind a pointer, every `Address` that it depends on, are known after the
+whole function. No derivative passes through pointers that may lead elsewhere.
 
-    float* p = &x; *p = a;          x depends on a, and what is read through p on x
+    float* p = &x; *p = a;          x depends on a, and loads through p depend on x
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from slangrad.check.model.types import InterfaceType, Pointer, Type, nominal, pa
 from slangrad.check.names.places import accessor, steps, value_type
 from slangrad.syntax import ast
 
-# A declaration of a variable, THIS, RESULT, MEMORY or THROWN, a Lost call, what a pointer leads to.
+# A declaration of a variable, THIS, RESULT, MEMORY or THROWN, a Lost call, a pointee.
 Node = object
 Sources = Set[Node]
 NOTHING: Sources = frozenset()
@@ -50,8 +51,8 @@ class Lost:
     stored: bool = False
     allowed: bool = False
     bits: bool = False  # of a number, as a whole number
-    stored_by: DeclRef | None = None  # if this function stores anything, of which its body decides
-    pointer: Sources | None = None  # what leads to where it is read or stored, if a pointer does
+    stored_by: DeclRef | None = None  # if this function stores, which its body decides
+    pointer: Sources | None = None  # the pointer of the access, if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +64,21 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What a pointer leads to."""
+    """The pointee of a pointer."""
 
     pointer: Node
 
 
 @dataclass(slots=True)
 class Flow:
-    """`into[v]`: what the value of v depends on."""
+    """`into[v]`: the sources of the value of v."""
 
     checker: Checker
     info: checked.FunctionInfo
     supposed: Supposed = field(default_factory=dict)  # see `check_instances`
     into: dict[Node, set[Node]] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
-    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # generic functions, what goes in
+    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # calls of generics, arguments
 
     def add(self, targets: Sources, sources: Sources) -> None:
         for target in targets:
@@ -87,7 +88,7 @@ class Flow:
         """Whether a type has a derivative."""
         return kind is not None and tangent(self.checker, kind) is not None
 
-    # --- Where derivatives come in and go out --------------------------------------------------------------
+    # --- Inputs and outputs of derivatives ------------------------------------------------------------------
 
     def _passed(self) -> Iterator[tuple[Node, Type, bool]]:
         """The parameters and the object of the function that have derivatives, and whether they are results only."""
@@ -99,7 +100,7 @@ class Flow:
             yield THIS, self.info.this_type, False
 
     def pointers(self) -> Sources:
-        """What leads to memory that has derivatives."""
+        """The pointers to memory that has derivatives."""
         return {node for node, kind, _ in self._passed() if pointer_tangent(self.checker, kind) is not None}
 
     def inputs(self) -> Sources:
@@ -132,7 +133,7 @@ class Flow:
         return is_certain and any(isinstance(node, Address) for node in reached)
 
     def addresses(self) -> dict[Node, Sources]:
-        """What addresses depend on: their variables. Also lets variables depend on what is stored through pointers."""
+        """The variables that addresses depend on. Also adds edges from stores through pointers to variables."""
         for behind, sources in list(self.into.items()):
             if isinstance(behind, Behind):
                 led_to = reach(self.into, {behind.pointer})
@@ -196,13 +197,13 @@ Check = Callable[[Checker, ast.AnyFunction, Supposed], None]
 
 
 def check_instances(flow: Flow, active: Sources, check: Check) -> None:
-    """Look at the generic functions that are called with what has derivatives.
+    """Check the generic functions that are called with arguments that have derivatives.
 
         struct Box<T> { T value; }
         [Differentiable] T through<T>(T x) { Box<T> b; b.value = x; return b.value; }
 
-    Nothing is lost in `through` itself, as nothing says that a T has a derivative. Where it is called with a `double`,
-    the body is looked at once more, as if it said `where T : IDifferentiable`: what is lost then is a warning.
+    No derivative is lost in `through` itself, because T need not have one. For a call with a `double` the body is
+    checked again, as if it had `where T : IDifferentiable`: a loss is a warning then.
     """
     for function, inputs in flow.passing:
         declaration = reading(function.declaration)
@@ -212,7 +213,7 @@ def check_instances(flow: Flow, active: Sources, check: Check) -> None:
 
 
 def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.AnyFunction:
-    """What a property or subscript is read through. How it is set is asked where it is set."""
+    """The accessor for reading a property or subscript. The setter is checked at stores."""
     if not isinstance(declaration, (ast.Property, ast.Subscript)):
         return declaration
     return accessor(declaration, "get", "ref") or declaration.accessors[0]

@@ -1,11 +1,12 @@
 """Where derivatives end: functions that store numbers in memory, types that lead there, numbers seen as bits.
 
-In: a function that is called with what has a derivative.   Out: whether it, or what it calls, stores numbers in memory.
+In: a function that is called with arguments that have a derivative.   Out: whether it or its callees store numbers
+in memory.
 
-    void put(float x) { total[0] = x; }        stores: what is read from `total` later is a constant
+    void put(float x) { total[0] = x; }        stores: later loads from `total` are constants
     void show(float x) { printf("%g", x); }    does not
 
-Only the standard library and modules whose bodies are checked are looked into; branches and values are not.
+Only the standard library and modules whose bodies are checked are analyzed; branches and values are ignored.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def leads_to_memory(checker: Checker, kind: Type | None) -> bool:
 
 
 def is_in_memory(checker: Checker, place: checked.Base) -> bool:
-    """Whether a place outlasts the call of a function; what a `ref` parameter is given is not known."""
+    """Whether a place outlasts the call of a function; the argument of a `ref` parameter is unknown."""
     for _, form in steps(place):
         if isinstance(form, (checked.Global, checked.Dereference)):
             return True
@@ -102,7 +103,7 @@ _PARTS = (
 
 
 def stores_numbers(checker: Checker, function: DeclRef, seen: set[ast.Declaration] | None = None) -> bool:
-    """Whether a function stores numbers in memory, or what it calls."""
+    """Whether a function or its callees store numbers in memory."""
     seen = set() if seen is None else seen
     declaration = function.declaration
     info = checker.info(declaration)
@@ -154,8 +155,8 @@ def _is_standard(declaration: ast.Declaration) -> bool:
 
 
 def reads_gradients(checker: Checker, function: DeclRef | checked.Derivative) -> bool:
-    """Whether a result has a derivative though nothing that is passed has one: it goes to memory, as that of a
-    tensor's `load` does."""
+    """Whether a result has a derivative although no argument has one: it goes to memory, as that of a tensor's
+    `load` does."""
     if isinstance(function, checked.Derivative):
         return False
 

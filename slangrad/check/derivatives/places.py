@@ -1,12 +1,12 @@
-"""Can a derivative be stored here?
+"""Whether a place can store a derivative.
 
-In: a checked place in a function.   Out: None where what is stored keeps its derivative, else why it does not.
+In: a checked place in a function.   Out: None if a stored value keeps its derivative, else why it does not.
 
     ray.origin = x      None, if the type of `ray` has a derivative
     plain.x = x         "'Plain' has no derivative"
     buffer[i] = x       "'RWStructuredBuffer<float>' has no derivative"
 
-Whether what is stored has a derivative at all is in activity.py.
+activity.py decides whether the stored value has a derivative at all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rule = Callable[[Checker, checked.FunctionInfo, OfClass], str | None]
 
 
 def loses_derivative(checker: Checker, info: checked.FunctionInfo, node: checked.Base) -> str | None:
-    """Why a derivative that is stored here is lost: because of the place, or of something that it is a part of."""
+    """Why a derivative that is stored here is lost: because of the place, or of a place around it."""
     for part, form in steps(node):
         if isinstance(part, ast.Paren):
             continue
@@ -40,8 +40,7 @@ def loses_derivative(checker: Checker, info: checked.FunctionInfo, node: checked
 
 
 def _is_part(form: checked.Form | None) -> bool:
-    """Whether a derivative that is stored in it must be kept in what it is a part of, too: accessors store by
-    themselves."""
+    """Whether the place around it must keep the derivative, too: accessors store by themselves."""
     if isinstance(form, (checked.Property, checked.Subscript)):
         return isinstance(form.reference.declaration, ast.Variable)
     return isinstance(form, (checked.Field, checked.TupleElement, checked.Element, checked.Swizzle))
@@ -111,13 +110,14 @@ def _accessed(
 
 
 def is_required(place: checked.Base) -> bool:
-    """Whether a place is behind a property or subscript that an interface requires: what satisfies it is not known."""
+    """Whether a place is behind a property or subscript that an interface requires, whose implementation is
+    unknown."""
     accessed = (form for _, form in steps(place) if isinstance(form, (checked.Property, checked.Subscript)))
     return any(isinstance(form.reference.declaration.parent, ast.Interface) for form in accessed)
 
 
 def _referred(checker: Checker, reference: DeclRef, setter: ast.Accessor) -> str | None:
-    """What the `ref` accessor returns may have no derivative; a custom derivative of it is one of reading."""
+    """The result of the `ref` accessor may have no derivative; its custom derivative is that of reading."""
     custom = derivatives(checker, DeclRef(setter, reference.substitution))
     if custom.forward is not None or custom.backward is not None:
         name = function_name(reference.declaration)

@@ -1,11 +1,11 @@
-"""What derivatives have to be: of methods that satisfy an interface, of types, of functions in pairs.
+"""Rules for derivatives: of methods that satisfy an interface, of types, of functions in pairs.
 
 In: a type that claims to conform, or a function and the one that is to be its derivative.   Out: errors.
 
     interface I { [Differentiable] float f(float x); }
     struct S : I { float f(float x) { ... } }       error: 'f' must be differentiable, because 'I' requires it
 
-Signatures of custom derivatives are compared in derivatives.py, what happens in bodies is in activity.py.
+custom_derivatives.py compares signatures of custom derivatives, activity.py checks bodies.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_levels(checker: Checker, kind: Type, interface: InterfaceType, span: S
 
 
 def _functions(requirement: ast.Declaration, offered: ast.Declaration) -> Iterator[Pair]:
-    """What is compared: the functions, or the accessors of the same name."""
+    """The compared pairs: the functions, or the accessors of the same name."""
     if isinstance(requirement, ast.AnyFunction) and isinstance(offered, ast.AnyFunction):
         yield requirement, offered
     elif isinstance(requirement, ast.Property | ast.Subscript):

@@ -1,9 +1,9 @@
-"""Tensors without gradients where reverse mode would have something for them.
+"""Tensors without gradients in calls of reverse mode that would add to them.
 
     void step(Tensor<float, 1> w) { bwd_diff(loss)(w, 1.0); }      warning: there is nowhere for the gradient of 'w'
 
-Gradients of memory go to memory, which a DiffTensor has and a Tensor has not. Whether an ITensor has it is decided by
-the call from Python. A parameter with `no_diff` says that nothing is lost.
+Gradients of memory go to memory, which a DiffTensor has and a Tensor has not. The call from Python decides whether
+an ITensor has it. A parameter with `no_diff` needs none.
 """
 
 from __future__ import annotations

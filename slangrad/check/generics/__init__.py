@@ -1,1 +1,1 @@
-"""Type arguments: put in, compared, found out."""
+"""Type arguments: substituted, compared, inferred."""

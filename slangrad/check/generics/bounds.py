@@ -1,10 +1,10 @@
-"""What is known about generic parameters: their bounds and `where` clauses.
+"""Facts about generic parameters: their bounds and `where` clauses.
 
 In: `<T : IFoo> ... where T.Item : IBar, T.Next == T`.
 Out: bounds {T: IFoo, T.Item: IBar} and the equality T.Next == T, resolved once for each declaration.
 
-A method may add `where` clauses about the parameters of its struct; they hold only inside it, so they are
-looked for among the declarations that `Checker.assuming` names.
+A method may add `where` clauses about the parameters of its struct. They hold only inside it, so they are searched
+in the declarations that `Checker.assuming` names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GenericInfo:
 
 
 def generic_info(checker: Checker, declaration: ast.Declaration) -> GenericInfo:
-    """The bounds that a declaration states. While they are being resolved: those known so far."""
+    """The bounds that a declaration states. While they are being resolved: those found so far."""
     stated = checker.generics.get(declaration)
     if stated is None:
         stated = checker.generics[declaration] = GenericInfo()
@@ -145,7 +145,7 @@ def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
 
 @contextmanager
 def supposing(checker: Checker, bounds: dict[Type, list[InterfaceType]]) -> Iterator[None]:
-    """Inside, types conform to what was asked before: `if (T is IFoo)`."""
+    """A context in which types conform to a condition: `if (T is IFoo)`."""
     supposition: Any = object()  # in place of a declaration with bounds
     checker.generics[supposition] = GenericInfo(bounds)
     checker.assumptions.append(supposition)
@@ -178,7 +178,7 @@ def bounds_of(checker: Checker, kind: ParameterType | AssociatedType) -> Iterato
 
 
 def stated_conversion(checker: Checker, source: Type, target: Type) -> bool | None:
-    """Whether a `where U(T)` says that a type converts to another one without a cast; None where none says anything."""
+    """Whether a `where U(T)` states a conversion between two types without a cast; None without such a clause."""
     owners = [root for root in map(root_owner, (source, target)) if root is not None]
     stated = [
         pair
@@ -190,7 +190,7 @@ def stated_conversion(checker: Checker, source: Type, target: Type) -> bool | No
 
 
 def stated_equal(checker: Checker, kind: Type) -> Type:
-    """The type that a type parameter is, as `where T == int` says; without such a clause the parameter."""
+    """The type that equals a type parameter by `where T == int`; without such a clause the parameter."""
     seen: list[Type] = []
     while isinstance(kind, ParameterType) and kind not in seen:
         seen.append(kind)
@@ -210,8 +210,8 @@ def _equal_once(checker: Checker, kind: ParameterType) -> Type:
 
 
 def _written_bounds(checker: Checker, kind: AssociatedType) -> tuple[InterfaceType, ...]:
-    """What stands behind the name of an associated type. Names there may belong to extensions of all types, which
-    may ask for these bounds."""
+    """The bounds after the name of an associated type. Names there may belong to extensions of all types, which may
+    need these bounds."""
 
     def find() -> tuple[InterfaceType, ...]:
         scope = checker.scope_of(kind.interface.declaration)
@@ -236,7 +236,7 @@ def _bounds_of_associated(checker: Checker, kind: AssociatedType) -> Iterator[In
 
 
 def element_type(checker: Checker, entry: Type) -> Type:
-    """The type of an element of a pack; what a `where` clause says that all elements are, if one does."""
+    """The type of an element of a pack; the type of all elements if a `where` clause states one."""
     if not is_pack(entry):
         return entry
     if isinstance(entry, ParameterType):
@@ -249,7 +249,7 @@ def element_type(checker: Checker, entry: Type) -> Type:
 
 
 def requirement_substitution(base: Type, interface: InterfaceType) -> Bindings:
-    """How the requirements of an interface are seen through a type that conforms to it."""
+    """The substitution for the requirements of an interface in a type that conforms to it."""
     return {**own_substitution(interface), interface.declaration: base}
 
 

@@ -2,9 +2,8 @@
 
 In: parameter `vector<T, N>`, argument `float3`.   Out: {T: float, N: 3}.
 
-Two uses. Exact matching asks whether an extension applies to a type. Inference for a call collects
-bindings and joins conflicting ones (int and float: float); whether the arguments then really convert is
-decided in overload.py.
+Two uses. Exact matching decides whether an extension applies to a type. Inference for a call collects bindings and
+joins conflicting ones (int and float: float); overload.py checks whether the arguments then convert.
 """
 
 from __future__ import annotations
@@ -55,9 +54,7 @@ class Solver:
         self.join = join
         self.conflict: str | None = None
         self.sizes_differ = False  # the conflict is about a value parameter: the forms of the types agree
-        self.fixed: set[GenericKey] = (
-            set()
-        )  # nothing may change their type: that of a variable passed as inout
+        self.fixed: set[GenericKey] = set()  # their type must not change: that of a variable passed as inout
         self.scalars: set[GenericKey] = set()  # sizes of vectors for which a scalar is given
 
     # --- Types ---
@@ -120,7 +117,7 @@ class Solver:
         return self.join is not None and not isinstance(pattern, int)
 
     def _solve_linear(self, pattern: Polynomial, actual: Value) -> bool:
-        """`N + 1` against 4 gives N = 3; what is not that simple is left to the other arguments."""
+        """`N + 1` against 4 gives N = 3; other arguments must decide more complex cases."""
         unknown = [term for term in pattern.terms if term[0]]
         constant = sum(factor for symbols, factor in pattern.terms if not symbols)
         if len(unknown) != 1 or len(unknown[0][0]) != 1 or not isinstance(actual, int):
@@ -184,7 +181,7 @@ class Solver:
         return self._unify_pattern(element_of_pack(pattern), packs, part)
 
     def _unify_pattern(self, pattern: Entry, packs: tuple[Pack, ...], part: tuple[Entry, ...]) -> bool:
-        """Each entry tells the elements of the packs that the pattern speaks of."""
+        """Each entry gives the elements of the packs in the pattern."""
         columns: dict[Pack, list[Entry]] = {pack: [] for pack in packs if pack in self.open}
         elements = {pack: element_parameter(pack) for pack in columns}
         self.open.update(elements.values())

@@ -50,7 +50,7 @@ def _this_parameter(info: FunctionInfo | SubscriptInfo, kind: Type) -> FunctionP
 
 
 def signature_text(checker: Checker, reference: DeclRef) -> str:
-    """The header of a declaration as a reader would write it."""
+    """The header of a declaration as source text."""
     declaration = reference.declaration
     if isinstance(declaration, ast.Variable):
         kind = substitute(checker, checker.info(declaration).type, reference.substitution)

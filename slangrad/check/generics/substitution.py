@@ -2,9 +2,8 @@
 
 In: `vector<T, N + 1>` and {T: float, N: 2}.   Out: `float3`.
 
-Replacement is simultaneous: what is filled in is not looked into again, so an argument may itself contain
-the parameters being replaced, as in a recursive call f<N - 1>. Associated types of what became concrete
-are looked up.
+Replacement is simultaneous: arguments are not substituted again, so an argument may itself contain the parameters
+being replaced, as in a recursive call f<N - 1>. Associated types of concrete types are looked up.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def substitute(checker: Checker, kind: Type, substitution: Substitution) -> Type
 
 
 def substitute_stored(checker: Checker, kind: Type, substitution: Substitution) -> Type:
-    """The same where what is filled in keeps its rules for memory."""
+    """The same, but arguments keep their rules for memory."""
     argument = (
         argument_of(checker, kind.declaration, substitution) if isinstance(kind, ParameterType) else None
     )
@@ -100,7 +99,7 @@ def substitute_stored(checker: Checker, kind: Type, substitution: Substitution) 
 
 
 def substitute_value(checker: Checker, value: Value, substitution: Substitution) -> Value:
-    """An integer with parameters replaced; what cannot be computed, as N / 0, becomes zero."""
+    """An integer with parameters replaced; undefined values such as N / 0 become zero."""
     if isinstance(value, int) or not substitution:
         return value
     filled: Value = _VALUES[type(value)](checker, value, substitution)
@@ -119,7 +118,7 @@ def substitute_argument(
 
 
 def see_through(checker: Checker, reference: DeclRef, substitution: Substitution) -> DeclRef:
-    """The reference as it is seen after filling in the parameters of the place where it stands."""
+    """The reference after filling in the parameters at its place."""
     if not substitution or not reference.substitution:
         return reference
     replaced = {
@@ -130,7 +129,7 @@ def see_through(checker: Checker, reference: DeclRef, substitution: Substitution
 
 
 def own_substitution(kind: Nominal) -> Bindings:
-    """What the generic parameters around the members of a declared type stand for."""
+    """The arguments of the generic parameters around the members of a declared type."""
     return dict(zip(nominal_parameters(kind.declaration), kind.arguments))
 
 
@@ -140,7 +139,7 @@ def nominal_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
 
 
 def identity(declaration: ast.Declaration) -> Bindings:
-    """Each visible generic parameter as itself: how a declaration is seen from inside."""
+    """Each visible generic parameter as itself: the substitution inside of a declaration."""
     return {parameter: self_argument(parameter) for parameter in visible_parameters(declaration)}
 
 
@@ -188,7 +187,7 @@ KEEPING = ("StructuredBuffer", "RWStructuredBuffer", "ConstBufferPointer", "Cons
 
 
 def keeps_rules(declaration: ast.Declaration) -> bool:
-    """Whether the arguments of a generic type say how memory is laid out."""
+    """Whether the arguments of a generic type have rules for memory."""
     return declaration.name in KEEPING and declaration.span.source.is_library
 
 
@@ -221,7 +220,7 @@ def passed_parameters(
 def argument_of(
     checker: Checker, parameter: GenericKey, substitution: Substitution
 ) -> GenericArgument | None:
-    """What is filled in for a parameter, None for nothing; for a part of a pack it follows from the pack."""
+    """The argument of a parameter, None without one; for a part of a pack it follows from the pack."""
     direct = substitution.get(parameter)
     part_of = getattr(parameter, "part_of", None)
     if direct is not None or part_of is None:

@@ -1,1 +1,1 @@
-"""What types have and promise: members, witnesses, differential types."""
+"""Members of types, witnesses of interfaces, differential types."""

@@ -230,7 +230,7 @@ def _synthesized_struct(checker: Checker, kind: StructType) -> StructType:
 
 
 def _conforming_extension(checker: Checker, kind: StructType) -> ast.Extension | None:
-    """The extension by which a type is differentiable whose declaration alone does not say so."""
+    """The extension that makes a type differentiable, if its declaration does not."""
     differentiable = nominal(checker.standard("IDifferentiable"))
     if conforms(checker, self_type(kind.declaration), differentiable):
         return None
@@ -321,7 +321,7 @@ RESULT_COTANGENT = "result_cotangent"  # the last parameter of a backward deriva
 
 
 def pointer_tangent(checker: Checker, kind: Type) -> Type | None:
-    """The Differential of a type of pointers: where the derivatives lie of what they point to. None for other types,
+    """The Differential of a type of pointers: a pointer to the derivatives of its pointee. None for other types,
     and for those that carry derivatives themselves.
     """
     interface = conforms_to(checker, kind, checker.standard("IDifferentiablePtrType"))
@@ -358,7 +358,7 @@ def _forward_parameter(checker: Checker, parameter: FunctionParameter) -> Functi
 
 
 def _backward_parameter(checker: Checker, parameter: FunctionParameter) -> FunctionParameter | None:
-    """The pair of what goes in, for its cotangent; the cotangent of what comes out only."""
+    """The pair of an input, for its cotangent; the cotangent of a pure output."""
     cotangent = None if parameter.no_diff else tangent(checker, parameter.type)
     pair = None if parameter.no_diff else pair_of(checker, parameter.type)
     if parameter.direction == "out":

@@ -59,8 +59,8 @@ ANY = "any type"  # the key of extensions whose target is a parameter or an inte
 
 @record
 class LookupResult:
-    """A declaration that a name may mean, and how it is seen from where it was looked up. `path`: the fields that lead
-    to a base that has it. `is_member`: it was found in the type around, and belongs to `this`.
+    """A declaration that a name may mean, with its substitution at the place of the lookup. `path`: the fields that
+    lead to the base with it. `is_member`: it was found in the type around, and belongs to `this`.
     """
 
     declaration: Any  # as in a DeclRef
@@ -74,7 +74,7 @@ class LookupResult:
 
 
 def members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
-    """Everything that `value.name` or `Type.name` can mean."""
+    """All meanings of `value.name` or `Type.name`."""
     results = concrete_members(checker, kind, name)
     is_own = bool(results) and not isinstance(kind, (ParameterType, AssociatedType))
     for interface in _requiring(checker, kind, name):
@@ -93,7 +93,7 @@ def member_candidates(
     return [Candidate(r.declaration, r.substitution, this) for r in results if isinstance(r.declaration, of)]
 
 
-MANY = 32  # interfaces of a type, of which each would be asked for each name
+MANY = 32  # interfaces of a type, each of which would be searched for each name
 
 
 def _requiring(checker: Checker, kind: Type, name: str) -> Sequence[InterfaceType]:
@@ -229,7 +229,7 @@ def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
 
 
 def extension_key(kind: Type) -> object:
-    """Under what an extension of a type is filed."""
+    """The key of an extension of a type."""
     if isinstance(kind, ParameterType):
         return ANY
     if isinstance(kind, Nominal):
@@ -284,7 +284,7 @@ def extensions_of(checker: Checker, kind: Type) -> list[tuple[ast.Extension, Bin
 
 
 def cache_key(checker: Checker, kind: Type) -> object:
-    """What is known of a type parameter depends on the `where` clauses that hold."""
+    """The facts about a type parameter depend on the `where` clauses that hold."""
     return (kind, *checker.assumptions) if kind.abstract else kind
 
 
@@ -306,7 +306,7 @@ def _match_extension(checker: Checker, extension: ast.Extension, kind: Type) -> 
 
 
 def bind_by_bounds(checker: Checker, declaration: ast.Declaration, seen: Bindings, solver: Solver) -> None:
-    """Bind parameters by what others are: `T : IFoo<U>` tells U once T is known, and so does `T.Item == U`."""
+    """Bind parameters by other parameters: `T : IFoo<U>` or `T.Item == U` binds U once T is bound."""
     info = generic_info(checker, declaration)
     for subject, interfaces in info.bounds.items():
         actual = substitute(checker, subject, {**seen, **solver.bindings})
@@ -369,7 +369,7 @@ def conformances(checker: Checker, kind: Type) -> tuple[InterfaceType, ...]:
 
 
 def is_stated(checker: Checker, kind: Type, interface: InterfaceType) -> bool:
-    """Whether a type conforms by what its own declaration says, not by an extension."""
+    """Whether a type conforms by its own declaration, not by an extension."""
     interfaces: dict[InterfaceType, None] = {}
     for stated in _stated(checker, kind):
         _add_with_bases(checker, kind, stated, interfaces)
@@ -449,7 +449,7 @@ def interface_bases(checker: Checker, declaration: ast.WithBases) -> list[Interf
         bases = [checker.resolve_type(scope, node) for node in declaration.bases]
     interfaces = [interface for base in bases for interface in interfaces_in(base)]
     checker.bases[declaration] = interfaces
-    if isinstance(declaration, ast.Interface):  # which may ask for these bases again
+    if isinstance(declaration, ast.Interface):  # which may need these bases again
         interfaces = checker.bases[declaration] = [
             inherited for inherited in interfaces if not _is_circle(checker, declaration, inherited)
         ]
@@ -470,7 +470,7 @@ def _is_circle(checker: Checker, declaration: ast.Interface, base: InterfaceType
 
 
 def _inherits(checker: Checker, start: ast.Interface, other: ast.Interface) -> bool:
-    """Whether an interface is another one, or inherits from it. What is known to be in no circle is in none with it."""
+    """Whether an interface is another one, or inherits from it. Interfaces known to be in no circle are skipped."""
     reached = {start: None}
     pending = [start]
     while pending and other not in reached:
@@ -499,7 +499,7 @@ def unmet_constraint(
             for interface in interfaces:
                 wanted = substitute(checker, interface, seen)
                 if actual is subject and wanted is interface and isinstance(subject, ParameterType):
-                    continue  # a parameter that nothing was put in for is what it says
+                    continue  # a parameter without an argument stands for itself
                 if not conforms(checker, actual, wanted):
                     return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:

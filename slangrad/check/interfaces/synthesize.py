@@ -1,9 +1,9 @@
-"""Members that a type does not write but that follow from those it does.
+"""Members that a type does not declare but that follow from its members.
 
 In: the requirement `float f(int x)` and a struct with `float f(float x)`.
 Out: the method `float f(int x) { return this.f(x); }`, checked, for the interface only.
 
-    a method or subscript that can be called with what the requirement takes, and whose result converts
+    a method or subscript that can be called with the arguments of the requirement, and whose result converts
     `__init()` of a struct without constructors: all fields have their defaults
 """
 
@@ -35,7 +35,7 @@ def synthesized(
         return None
     key = (kind.declaration, seen, requirement)
     if key not in checker.synthesized_members:
-        checker.synthesized_members[key] = None  # what it calls must be written, not made up
+        checker.synthesized_members[key] = None  # its callee must be written, not synthesized
         member = _make(checker, kind.declaration, seen, requirement)
         checker.synthesized_members[key] = (
             None if member is None or _forwards_to(member, requirement) else member
@@ -45,7 +45,7 @@ def synthesized(
 
 
 def _forwards_to(member: ast.Declaration, requirement: ast.Declaration) -> bool:
-    """Whether what is called is the default of the requirement itself."""
+    """Whether the callee is the default of the requirement itself."""
     parts = member.accessors if isinstance(member, ast.Subscript) else (member,)
     bodies = [part.body for part in parts if isinstance(part, ast.AnyFunction) and part.body is not None]
     forms = [node.ref for body in bodies for node in walk(body) if isinstance(node, ast.Expression)]
@@ -197,7 +197,7 @@ def _returning(value: ast.Expression) -> ast.Block:
 
 
 def _is_correct(checker: Checker, functions: Sequence[ast.AnyFunction]) -> bool:
-    """Check the bodies; what they report stays unheard."""
+    """Check the bodies, without their errors."""
     before, checker.reporter = checker.reporter, Reporter()
     for function in functions:
         checker.check_synthesized(function)

@@ -1,10 +1,10 @@
 """How a type satisfies an interface: witnesses for its requirements, and whether any is missing.
 
-In: `float`, IArithmetic, the requirement `add`.   Out: a DeclRef of what a call of `add` on a float calls.
+In: `float`, IArithmetic, the requirement `add`.   Out: a DeclRef of the callee of `add` on a float.
 
-A witness is, in this order: a member of the type or of an extension with the required signature; the
-default body in the interface; for a requirement marked [intrinsic], the requirement itself seen through
-the type, which is a primitive. Differential types are made in differentiable.py.
+A witness is the first of these: a member of the type or of an extension with the required signature; the default
+body in the interface; a requirement marked [intrinsic] itself, if the type is a primitive. Differential types are
+made in differentiable.py.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def associated(
 
 
 def _by_extension(checker: Checker, kind: AssociatedType) -> Type:
-    """`T.Name` where T conforms by an extension of all types of its bounds, which says what the name is."""
+    """`T.Name` where T conforms by an extension of all types of its bounds, which declares the name."""
     base = kind.base
     if isinstance(base, InterfaceType) or not filed_extensions(checker, ANY):
         return kind
@@ -150,7 +150,7 @@ def member_type(checker: Checker, member: LookupResult) -> Type:
 
 
 def required(checker: Checker, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
-    """`base.kCount`; zero when the type lacks it, which its conformance check reports."""
+    """`base.kCount`; zero if the type has none, which its conformance check reports."""
     if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
         return required_value(base, interface, declaration)
     for member in concrete_members(checker, base, declaration.name):
@@ -177,8 +177,8 @@ def required_value_of(declaration: ast.Variable) -> Value:
 def known_equal(checker: Checker, kind: AssociatedType) -> Type:
     """The type that is known to be an associated type; the type itself if none is known.
 
-    Equalities are looked for where the root parameter is declared, among the `where` clauses that hold, and in the
-    interfaces that the base conforms to, there with `This` for the base. `T.Differential` with T :
+    Equalities come from three sources: the declaration of the root parameter, the `where` clauses that hold, and
+    the interfaces that the base conforms to (with `This` for the base). `T.Differential` with T :
     __BuiltinFloatingPointType is T, as that interface says.
     """
     meanwhile: Type = kind
@@ -195,7 +195,7 @@ def _find_equal(checker: Checker, kind: AssociatedType) -> Type:
 
 
 def _owners(checker: Checker, kind: AssociatedType) -> dict[ast.Declaration, None]:
-    """The declarations whose equalities may speak of the type, in a fixed order."""
+    """The declarations whose equalities may mention the type, in a fixed order."""
     owners: dict[ast.Declaration, None] = {}
     root = root_owner(kind)
     if root is not None:
@@ -226,7 +226,7 @@ def _apply(
 
 
 def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | None:
-    """What `This` stands for in `pattern` when the pattern is `kind`: This.A.B against X.A.B gives X."""
+    """The type of `This` in `pattern` when the pattern is `kind`: This.A.B against X.A.B gives X."""
     while isinstance(pattern, AssociatedType):
         if not isinstance(kind, AssociatedType) or kind.declaration is not pattern.declaration:
             return None
@@ -272,7 +272,7 @@ def _with_own_generics(checker: Checker, requirement: DeclRef, member: DeclRef) 
 def witness(
     checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Declaration
 ) -> DeclRef | None:
-    """What satisfies a requirement, or None when nothing does."""
+    """The witness of a requirement, or None without one."""
     key = (kind, interface, requirement)
     return checker.settled(key, lambda: _find_witness(checker, kind, interface, requirement), None)
 
@@ -431,7 +431,7 @@ _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
 
 
 def check_conformance(checker: Checker, kind: Type, interface: InterfaceType, span: Span) -> None:
-    """Report what a type that claims to conform lacks."""
+    """Report requirements that a type claims to satisfy and does not."""
     missing = lacking(checker, kind, interface)
     if missing:
         note = "\n        ".join(missing)
@@ -439,7 +439,7 @@ def check_conformance(checker: Checker, kind: Type, interface: InterfaceType, sp
 
 
 def lacking(checker: Checker, kind: Type, interface: InterfaceType) -> list[str]:
-    """What an interface asks for and a type has not, a sentence for each requirement."""
+    """The missing requirements of an interface in a type, a sentence for each."""
     missing: list[str] = []
     for requirement in interface.declaration.members:
         if isinstance(requirement, ast.AssociatedType):

@@ -1,1 +1,1 @@
-"""What a type, a value, a reference and a meaning is, and what is written down about the AST."""
+"""Types, values, references and meanings, and the annotations of the AST."""

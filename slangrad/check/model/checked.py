@@ -1,8 +1,8 @@
-"""What `check` writes into the AST, and all that lowering reads from it.
+"""The annotations that `check` writes into the AST, and that lowering reads.
 
     Expression.type        the checked type of the value, before its conversion
-    Expression.ref         one of the forms below: what the expression was resolved to
-    Expression.conversion  a Conversion that its place asks for, to `.conversion.target`, or None
+    Expression.ref         one of the forms below: the resolution of the expression
+    Expression.conversion  a Conversion for its place, to `.conversion.target`, or None
     Declaration.checked    one of the infos at the end
 
 Bodies are checked once, generic as they are: types, references and values may contain generic parameters,
@@ -25,15 +25,15 @@ from slangrad.syntax import ast
 # --- Forms of expressions -----------------------------------------------------------------------------
 
 @record
-class Form:  # The base of everything that can stand in `Expression.ref`.
+class Form:  # The base of all forms of `Expression.ref`.
     pass
 
 @record
-class ThisValue(Form):  # `this`, written or understood; as a base it stands where an expression could.
+class ThisValue(Form):  # `this`, explicit or implicit; as a base it replaces an expression.
     type: Type
     captured: ast.Parameter | None = None  # in a lambda: what it has captured of the method around
 
-# What a field, a method or a subscript is taken of: an expression, or the `this` that was not written.
+# The base of a field, a method or a subscript: an expression, or an implicit `this`.
 Base = ast.Expression | ThisValue
 
 @record
@@ -130,7 +130,7 @@ class Call(Form):
     arguments: tuple[Argument, ...]
 
 @record
-class Default:  # An argument that was left out: `parameter.default`, seen through the called function.
+class Default:  # An argument that was left out: `parameter.default`, under the substitution of the called function.
     parameter: ast.Parameter
 
 Argument = ast.Expression | Default
@@ -168,7 +168,7 @@ class Convert(Form):
 
 # `{a, b}`, `float4(v.xyz, 1)`, `S(a, b)` without an `__init`: struct by fields in order, array by elements,
 # vector from parts whose components follow each other, matrix from rows, or from components if a part is a
-# scalar. What the parts do not reach is zero. A part may be a Construct itself: `{1, 2, 3, 4}` as a
+# scalar. Components beyond the parts are zero. A part may be a Construct itself: `{1, 2, 3, 4}` as a
 # float2[2]. A scalar has one part.
 @record
 class Construct(Form):
@@ -180,7 +180,7 @@ class FieldDefault:  # A field that was left out: its initializer under the subs
     reference: DeclRef
 
 @record
-class Zero:  # What was left out and has no initializer: zero throughout.
+class Zero:  # A part that was left out and has no initializer: all zero.
     type: Type
 
 Part = ast.Expression | Construct | FieldDefault | Zero | Call
@@ -280,7 +280,7 @@ class ParameterInfo:
     direction: str  # "in", "out", "inout", "ref", "constref"
     no_diff: bool = False
     rules: str = ""
-    known: ast.ValueParameter | None = None  # what a `constexpr` parameter of the library is a name of
+    known: ast.ValueParameter | None = None  # the generic value of a `constexpr` parameter of the library
 
     def __str__(self) -> str:
         return str(self.type)
@@ -329,7 +329,7 @@ class Applied:  # `__apply(f)`: gives the result of f and a context, whose `oper
     context: Type
 
 @record
-class CustomDerivatives:  # What the user gave for a function, seen through the same substitution.
+class CustomDerivatives:  # The user's derivatives of a function, under the same substitution.
     forward: DeclRef | None = None
     backward: DeclRef | None = None
     primal_substitute: DeclRef | None = None

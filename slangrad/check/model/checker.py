@@ -1,11 +1,11 @@
-"""The state that all of `check` shares: options, errors, questions in progress, answers.
+"""The shared state of `check`: options, errors, queries in progress, results.
 
-In: nothing.   Out: `Checker`, the first argument of every function that asks about a program.
+In: nothing.   Out: `Checker`, the first argument of all functions about a program.
 
 Files import each other in one direction only, but types, names and bodies depend on each other. So `Checker` declares
-the functions of higher rooms that lower ones call, with their types; `modules.CheckedProgram` has them. Everything is
-computed on demand and kept: the header of a declaration when it is first looked at, the body of a library function when
-it is first needed.
+the functions of higher rooms that lower ones call, with their types; `modules.CheckedProgram` has them. Results are
+computed on demand and cached: the header of a declaration on its first lookup, the body of a library function on
+its first use.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class QuestionState:
-    """Whether a question is asked for the first time; afterwards, whether its answer may be kept."""
+    """Whether a query is not in progress yet; afterwards, whether its result may be cached."""
 
     is_first: bool
     complete: bool = False
 
 
 class VisibleExtensions:
-    """The modules whose extensions are visible, and what types can do as seen from there."""
+    """The modules whose extensions are visible, and the conformances of types as seen from there."""
 
     def __init__(self, modules: frozenset[ModuleScope]) -> None:
         self.modules = modules
@@ -53,16 +53,16 @@ class VisibleExtensions:
         self.requirements: dict[
             object, dict[str, list[InterfaceType]]
         ] = {}  # interfaces by what they require
-        self.answers: dict[object, object] = {}  # to other questions, see Checker.settled
+        self.answers: dict[object, object] = {}  # to other queries, see Checker.settled
 
     def forget(self) -> None:
-        """After extensions were added: what types can do is computed again."""
+        """After extensions were added: conformances are computed again."""
         for answers in (self.requirements, self.extension_matches, self.conformances, self.answers):
             answers.clear()
 
 
 class Checker:
-    """Shared state, and the functions that cross rooms."""
+    """Shared state, and the functions that lower folders call in higher ones."""
 
     def __init__(self, options: Options, traits: Traits) -> None:
         self.options, self.traits = options, traits
@@ -78,7 +78,7 @@ class Checker:
         self.extension_homes: dict[ast.Extension, ModuleScope] = {}
         # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
         self.derivative_functions: dict[str, list[ast.Function]] = {}
-        # What types can do.
+        # Conformances and members of types.
         self.generics: dict[object, GenericInfo] = {}
         self.bases: dict[ast.Declaration, list[InterfaceType]] = {}
         self.without_circles: set[ast.Interface] = set()
@@ -91,17 +91,17 @@ class Checker:
         self.synthesized: dict[object, ast.Struct] = {}
         self.synthesized_members: dict[object, ast.Declaration | None] = {}
         self.view = VisibleExtensions(frozenset())
-        # Questions being answered; checks that wait until declarations are complete; declarations whose
-        # `where` clauses hold in what is being checked; depth of trying things without reporting.
+        # Queries in progress; checks that wait until declarations are complete; declarations whose `where` clauses
+        # hold in the checked code; depth of trials without reports.
         self.in_progress: set[object] = set()
         self.later: list[Callable[[], None]] = []
         self.assumptions: list[ast.Declaration] = []
         self.quiet = 0
         # The call behind the `try` that is being checked.
         self.tried: ast.Expression | None = None
-        # Which of the types that an `each` runs over is meant, inside of `expand`.
+        # The current type of each `each`, inside of `expand`.
         self.expanding: int | None = None
-        # Questions in progress that the present answer rests on: such answers are not kept.
+        # Queries in progress that the present result depends on: such results are not cached.
         self.rests_on: set[object] = set()
 
     def standard(self, name: str) -> Any:
@@ -112,7 +112,7 @@ class Checker:
     # --- Errors ---
 
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> Type:
-        """Report; gives ERROR, the type of what is wrong."""
+        """Report an error; gives ERROR, the type of a wrong expression."""
         if not self.quiet:
             self.reporter.error(code, message, span, note)
         return ERROR
@@ -132,7 +132,7 @@ class Checker:
 
     @contextmanager
     def answering(self, question: object) -> Iterator[bool]:
-        """Whether `question` is not being answered further up. Inside, it is."""
+        """A context; gives whether `question` is not in progress further up. Inside, it is."""
         if question in self.in_progress:
             yield False
             return
@@ -144,7 +144,7 @@ class Checker:
 
     @contextmanager
     def settling(self, question: object) -> Iterator[QuestionState]:
-        """Like `answering`, and records whether the answer rests on no question in progress."""
+        """Like `answering`, and records whether the result depends on no query in progress."""
         progress = QuestionState(question not in self.in_progress)
         if not progress.is_first:
             self.rests_on.add(question)
@@ -161,8 +161,8 @@ class Checker:
             self.rests_on |= before
 
     def settled(self, question: object, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
-        """The answer to a question, kept if it rests on no question in progress. `meanwhile` is the answer where the
-        question is asked again before that."""
+        """The result of a query, cached if it depends on no query in progress. `meanwhile` is the result for the
+        same query in progress."""
         answers = self.view.answers
         if question not in answers:
             with self.settling(question) as progress:
@@ -184,7 +184,7 @@ class Checker:
         finally:
             self.assumptions.pop()
 
-    # --- Functions of higher rooms ---
+    # --- Functions of higher folders ---
 
     @overload
     def info(self, declaration: ast.Variable) -> VariableInfo: ...
@@ -208,9 +208,9 @@ class Checker:
     differential: Callable[[Type], checked.DifferentialInfo | None]
     # `sizeof`, `alignof`, `countof` of a type.
     size_of: Callable[[str, Type], Value]
-    # How a value of one type becomes another, by a constructor, too; None when it cannot. Last: only implicitly.
+    # The conversion from one type to another, also by a constructor; None without one. Last: only implicitly.
     conversion: Callable[[Type, Type, bool], Coercion | None]
-    # `base.Name`: what the type chose, or an AssociatedType while `base` is not known.
+    # `base.Name`: the type's choice, or an AssociatedType while `base` is open.
     associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
     # `base.kCount`: the value of a constant that an interface requires.
     required: Callable[[Type, InterfaceType, ast.Variable], Value]
@@ -219,7 +219,7 @@ class Checker:
     scope_of: Callable[[ast.Declaration], Scope]
     # The type that an expression names; ERROR after reporting that it names none.
     resolve_type: Callable[[Scope, ast.Expression], Type]
-    # The integer that an expression is known to be; None after reporting that it is not.
+    # The integer of a constant expression; None after reporting that it is no constant.
     constant: Callable[[Scope, ast.Expression], Value | None]
 
     # The type of an expression that must be a value; its slots are filled.
@@ -229,7 +229,7 @@ class Checker:
     # Check a local declaration throughout; the body of a synthesized function.
     check_declaration: Callable[[ast.Declaration], None]
     check_synthesized: Callable[[ast.AnyFunction], None]
-    # How an initializer list becomes a type, or None; report why it cannot.
+    # The conversion of an initializer list to a type, or None; the report why there is none.
     plan_list: Callable[[Scope, ast.InitializerList, Type], Coercion | None]
     explain_list: Callable[[Scope, ast.InitializerList, Type], None]
     # An implicit conversion by a constructor, or None.

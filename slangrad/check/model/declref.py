@@ -1,4 +1,4 @@
-"""A declaration and the substitution it is seen through.
+"""A declaration and its substitution.
 
 In: `Foo<float, 4>.bar`.   Out: DeclRef(bar, {T: float, N: 4}).
 
@@ -28,7 +28,7 @@ Declared = Any  # a declaration, as in a DeclRef
 class DeclRef:
     """Compare by `key`: the declaration and the arguments of all generic parameters that it sees."""
 
-    declaration: Any  # of the class that the form, or the meaning, around it says
+    declaration: Any  # of the class that the form, or the meaning, around it states
     substitution: Substitution
 
     @property
@@ -41,7 +41,7 @@ class DeclRef:
         return (self.declaration, *self.arguments)
 
     def type_for(self, parameter: GenericKey) -> Type:
-        """The type that stands for a type parameter, or for `This`."""
+        """The argument of a type parameter, or of `This`."""
         argument = self.substitution[parameter]
         assert isinstance(argument, Type)
         return argument
@@ -65,7 +65,7 @@ class DeclRef:
 
 
 def visible_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
-    """Everything that a substitution for `declaration` may map, the outermost first; `This` too."""
+    """All declarations that a substitution for `declaration` may map, the outermost first; `This` too."""
     parameters: list[GenericKey] = []
     scope: ast.Declaration | None = declaration
     while scope is not None:

@@ -1,10 +1,10 @@
-"""What is known of a name or a value before its context decides.
+"""The meaning of a name or a value before its context decides.
 
 In: `Foo`, `Foo<4>`, `ns::f`, `object.method`.   Out: one Meaning.
 In: the literal `1` where a `half` may be wanted.   Out: a Coercion, whose cost is compared with others.
 
 A call picks one candidate of an OverloadMeaning, a place for a value takes a ValueMeaning, a type position a
-TypeMeaning. Candidates carry what is known before the arguments are looked at.
+TypeMeaning. Candidates have the facts that do not depend on the arguments.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ValueMeaning(Meaning):
 @record
 class TypeMeaning(Meaning):
     type: Type
-    discriminator: Base | None = None  # of `object.Item`: the object, where only it knows its type
+    discriminator: Base | None = None  # of `object.Item`: the object, if only it has its type
 
 
 @record
@@ -65,7 +65,7 @@ class NamespaceMeaning(Meaning):
 
 @record
 class Candidate:
-    """A function that a call may mean."""
+    """A candidate of a call."""
 
     declaration: Any  # as in a DeclRef
     substitution: Bindings  # of the generics around it
@@ -103,8 +103,8 @@ FAILED = ErrorMeaning()
 
 @record
 class Coercion:
-    """How an expression becomes a value of `target`, and what that costs. `conversion` is None between identical types;
-    `apply` writes what an initializer list becomes.
+    """The conversion of an expression to `target`, and its cost. `conversion` is None between identical types;
+    `apply` writes the form of an initializer list.
     """
 
     target: Type

@@ -2,9 +2,9 @@
 
 In: `S<each T>` where T is (int, float).   Out: S<int>, S<float>.
 
-A pack as an argument is a tuple, whose entries are types or values, or packs that are not known yet: `T` itself
-(a ParameterType) and `expand S<each T>` (an ExpandedType). The element of a pack that a pattern speaks of, `each T`,
-is a generic parameter of its own, which a substitution may fill in. How `expand` is checked is in expansions.py.
+A pack as an argument is a tuple. Its entries are types, values or open packs: `T` itself (a ParameterType) and
+`expand S<each T>` (an ExpandedType). The element of a pack in a pattern, `each T`, is its own generic parameter,
+which a substitution may fill in. expansions.py checks `expand`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def element_of_pack(entry: Type) -> Type: ...
 @overload
 def element_of_pack(entry: GenericArgument) -> Entry: ...
 def element_of_pack(entry: GenericArgument) -> Entry:
-    """What stands for one element: the pattern."""
+    """The pattern, for one element."""
     if isinstance(entry, (ExpandedType, ExpandedValue)):
         return entry.pattern
     return alone(element_parameter(packs_of(entry)[0]))

@@ -3,8 +3,8 @@
 In: parts (`vector(FLOAT, 3)`).   Out: an immutable `Type`; `str()` writes it as Slang does: `float3`.
 
 Types may contain type parameters and symbolic integers; `declref.substitute` fills them in. A type whose
-`abstract` is False contains none. What a type can do (members, conformances, its Differential) is not
-here but asked of the program: `interfaces/`.
+`abstract` is False contains none. Members, conformances and the Differential of a type are not here: `interfaces/`
+computes them for a program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
 
-if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already
+if TYPE_CHECKING:  # types are needed without `syntax`: by calls whose kernels exist already
     from slangrad.syntax import ast
 
 
@@ -44,7 +44,7 @@ HEAVIEST = 1_000  # a type of more parts cannot be used
 
 @record
 class Plain(Type):
-    """void, the type of string literals, of `nullptr`, of `none`, and of what is wrong."""
+    """void, the types of string literals, of `nullptr`, of `none`, and of wrong expressions."""
 
     name: str
 
@@ -52,7 +52,7 @@ class Plain(Type):
         return self.name
 
 
-ERROR = Plain("<error>")  # swallows follow-up errors: whatever meets it is of this type
+ERROR = Plain("<error>")  # suppresses follow-up errors: an operation on it is of this type, too
 VOID = Plain("void")
 STRING = Plain("String")
 NULL = Plain("nullptr_t")
@@ -144,8 +144,8 @@ class Pointer(Type):
 
 @record
 class Stored(Type):
-    """What a pointer leads to or a buffer has, where it lies in memory by other rules than the default ones. Values are
-    of the type `element`: nothing else has this type."""
+    """The element of a pointer or buffer whose memory has other rules than the default ones. Values are of the type
+    `element`: no value has this type."""
 
     element: Type
     rules: str  # a layout, an order of matrices, or both: "std140 columns"
@@ -196,7 +196,7 @@ class FunctionParameter:
 
 @record
 class FunctionType(Type):
-    """What a derivative, a function name or a `functype` is. Not interned: compare with `same_signature`."""
+    """The type of a derivative, a function name or a `functype`. Not interned: compare with `same_signature`."""
 
     parameters: tuple[FunctionParameter, ...]
     result: Type
@@ -329,7 +329,7 @@ def pointer(element: Type) -> Pointer:
 
 
 def stored(element: Type, rules: str) -> Type:
-    """`element` by rules; where it has some of its own already, those about the same thing stay."""
+    """`element` by rules; its own rules about the same subject stay."""
     if isinstance(element, Stored):
         rules, element = join_rules(element.rules, rules), element.element
     while isinstance(element, Array) and isinstance(element.element, Stored):
@@ -344,12 +344,12 @@ def stored(element: Type, rules: str) -> Type:
 
 
 def array_of(element: Type, count: Value | None) -> Type:
-    """An array of what may have rules for memory: they are rules for the array."""
+    """An array of elements that may have rules for memory, which become rules for the array."""
     return stored(array(unstored(element), count), rules_of(element))
 
 
 def join_rules(inner: str, outer: str) -> str:
-    """Rules of a part in something with rules: each says something about layouts or about matrices."""
+    """Rules of a part within other rules: each is about layouts or about matrices."""
     about = [[word for word in side.split() if (word in LAYOUTS.values()) is layout] for layout in (True, False)
              for side in (inner, outer)]  # fmt: skip
     return " ".join((*(about[0] or about[1]), *(about[2] or about[3])))
@@ -361,7 +361,7 @@ def unstored(kind: Type) -> Type:
 
 
 def rules_of(kind: Type) -> str:
-    """How what has this type in memory lies there, "" for as usual."""
+    """The rules for memory of this type, "" for the default."""
     return kind.rules if isinstance(kind, Stored) else ""
 
 
@@ -410,7 +410,7 @@ def associated_type(base: Type, interface: InterfaceType, declaration: ast.Assoc
 
 
 def expanded_type(pattern: Type, packs: tuple[Pack, ...]) -> Type:
-    """A type for each element of packs; the pack itself where that is what is said."""
+    """A type for each element of packs; the pack itself if the pattern is its element."""
     if pattern is ERROR:
         return ERROR
     if (
@@ -438,8 +438,8 @@ def as_written(kind: Type) -> str:
 
 
 def is_dynamic(kind: Type) -> bool:
-    """Whether values of a type have a type of their own, known only at run time: of an interface, or of what such
-    a value's type chose for an associated type."""
+    """Whether values of a type have a dynamic type: values of an interface, or of an associated type of a dynamic
+    type."""
     while isinstance(kind, AssociatedType):
         kind = kind.base
     return isinstance(kind, InterfaceType) and not kind.abstract
@@ -508,7 +508,7 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[object, ...]) ->
 
 
 def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
-    """Generic arguments as they are written: a pack is its elements. A name that had no end is cut."""
+    """Generic arguments as source text: a pack is its elements. A very long name is cut."""
     texts = [
         "..." if weight_of(entry) > HEAVIEST else str(entry)
         for argument in arguments

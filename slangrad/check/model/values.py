@@ -1,4 +1,4 @@
-"""Integers known when compiling, perhaps only after generics are filled in.
+"""Constant integers, perhaps only after generics are filled in.
 
 In: `N`, `4`, `T.kCount`.   Out: one interned normal form, so that equal values are the same object.
 
@@ -60,7 +60,7 @@ class RequiredValue(Symbol):
 
 @record
 class OpenValue(Symbol):
-    """`extern static const int N;`: what another module will give."""
+    """`extern static const int N;`: a constant of another module."""
 
     declaration: ast.Variable
 
@@ -124,7 +124,7 @@ def required_value(base: object, interface: object, declaration: ast.Variable) -
 
 
 def expanded_value(pattern: Value, packs: tuple[Pack, ...]) -> Symbol:
-    """A value for each element of packs; the pack itself where that is what is said."""
+    """A value for each element of packs; the pack itself if the pattern is its element."""
     if (
         isinstance(pattern, ParameterValue)
         and len(packs) == 1
@@ -159,10 +159,10 @@ def operate(operator: str, *operands: Value) -> Value | None:
 
 
 def identity_key(part: object) -> object:
-    """What a part is known by in a table of interned things.
+    """The key of a part in a table of interned objects.
 
-    Not the part itself: that would keep it alive, and with it the program that it belongs to. Each interned thing
-    holds its parts, so their identities are theirs as long as it lives.
+    Not the part itself: that would keep it alive, and with it its program. Each interned object holds its parts, so
+    their identities stay valid as long as it lives.
     """
     if isinstance(part, tuple):
         return tuple(map(identity_key, part))

@@ -1,1 +1,1 @@
-"""What a name means: alone, behind a dot, with type arguments, in brackets."""
+"""The meaning of a name: alone, behind a dot, with type arguments, in brackets."""

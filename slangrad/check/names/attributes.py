@@ -7,7 +7,8 @@ In: a declaration or statement as it is written.   Out: errors and warnings.
     [loop] while (...)          nothing: a hint for other compilers
     precise float x = a * b;    error where operations may be contracted
 
-Nothing that changes a result is overlooked; what only hints at speed, or speaks to other targets, is.
+All attributes that change a result are handled or refused; hints about speed, and attributes of other targets, are
+ignored.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def attribute_struct(checker: Checker, owner: ast.Node, name: str) -> ast.Struct
 
 
 def _check_arguments(checker: Checker, attribute: UserAttribute) -> None:
-    """Report arguments that are not what the fields of the attribute's struct can be."""
+    """Report arguments that do not fit the fields of the attribute's struct."""
     node, fields = attribute.node, attribute.fields
     if len(node.arguments) != len(fields):
         wanted = f"{len(fields)} argument{'' if len(fields) == 1 else 's'}"
@@ -220,7 +221,7 @@ def value_of(checker: Checker, owner: ast.Declaration, node: ast.Expression) -> 
 
 
 def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
-    """Report what stands before or behind a declaration whose meaning would be lost."""
+    """Report modifiers and qualifiers of a declaration that have a meaning and are not supported."""
     for modifier in node.modifiers:
         rule = _MODIFIERS.get(modifier)
         if rule is not None:

@@ -1,4 +1,4 @@
-"""Integers known when compiling.
+"""Constant integers.
 
 In: a checked expression such as `N * 2 + kCount`.   Out: its Value (perhaps symbolic), or None.
 
@@ -40,13 +40,13 @@ from slangrad.syntax import ast
 
 
 def constant(scope: Scope, node: ast.Expression) -> Value | None:
-    """Check an expression and compute it; None after reporting that it is not known."""
+    """Check an expression and compute it; None after reporting that it is no constant."""
     scope.checker.check_argument(scope, node)
     return None if node.type is ERROR else known_value(scope, node)
 
 
 def known_value(scope: Scope, node: ast.Expression) -> Value | None:
-    """The value of a checked expression; None after reporting that it is not known."""
+    """The value of a checked expression; None after reporting that it is no constant."""
     value = evaluate(scope.checker, node)
     if value is None and node.type is not ERROR:
         scope.checker.error("E0309", "this must be a whole number that is known when compiling", node.span)
@@ -54,7 +54,7 @@ def known_value(scope: Scope, node: ast.Expression) -> Value | None:
 
 
 def evaluate(checker: Checker, node: ast.Expression) -> Value | None:
-    """The value of a checked expression, None when it is not known."""
+    """The value of a checked expression, None if it is no constant."""
     rule = _RULES.get(type(node))
     value = rule(checker, node) if rule is not None else _by_form(checker, node)
     if value is None or node.conversion is None:
@@ -71,7 +71,7 @@ def _converted(checker: Checker, value: Value, target: Type) -> Value | None:
 
 
 def wrapped(value: Value, kind: Scalar) -> Value:
-    """A known integer as a value of a type: bits that do not fit are lost."""
+    """A constant integer as a value of a type: bits that do not fit are lost."""
     if not isinstance(value, int):
         return value
     if kind is BOOL:
@@ -122,7 +122,7 @@ _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 
 
 def _float(checker: Checker, node: ast.Expression) -> float | None:
-    """A number with a fraction that is known when compiling."""
+    """A constant number with a fraction."""
     if isinstance(node, ast.Paren):
         return _float(checker, node.inner)
     if isinstance(node, ast.FloatLiteral):
@@ -188,7 +188,7 @@ _RULES: dict[type[ast.Expression], Callable[[Checker, OfClass], Value | None]] =
 
 
 def size_of(checker: Checker, query: str, kind: Type) -> Value:
-    """`sizeof`, `alignof` or `countof` of a type, symbolic while the type is not known."""
+    """`sizeof`, `alignof` or `countof` of a type, symbolic while the type is open."""
     if query == "countof":
         return _count(kind)
     if kind.abstract:
@@ -210,7 +210,7 @@ def _count(kind: Type) -> Value:
 
 
 def layout(checker: Checker, kind: Type, rules: str = "") -> tuple[int, int]:
-    """Size and alignment of a concrete type as in C, or by other rules, then without what is left free behind it."""
+    """Size and alignment of a concrete type as in C; by other rules without the padding after it."""
     rules = "" if isinstance(kind, Tuple) else rules
     is_std, least = rules.startswith("std"), 16 if rules == "std140" else 1
     if isinstance(kind, Scalar):

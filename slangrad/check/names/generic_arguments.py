@@ -100,7 +100,7 @@ def bind(
 
 
 def fits(parameter: Pack, argument: GenericArgument) -> bool:
-    """Whether an argument is of the kind that a parameter wants."""
+    """Whether an argument is of the parameter's kind."""
     if parameter.is_pack:
         return isinstance(argument, tuple) and all(_is_of_kind(parameter, entry) for entry in argument)
     return not is_entry_pack(argument) and _is_of_kind(parameter, argument)
@@ -153,7 +153,7 @@ def _example(parameter: Pack) -> str:
 def _check_later(
     scope: Scope, node: ast.Expression, declaration: ast.GenericDeclaration, substitution: Bindings
 ) -> None:
-    """Bounds are checked when all declarations are known: they may depend on what is being declared."""
+    """Bounds are checked after all declarations, because they may depend on the declaration in progress."""
     checker, assumptions = scope.checker, list(scope.checker.assumptions)
     if checker.quiet:
         return
@@ -202,7 +202,7 @@ def _without_rules(name: str, argument: Entry) -> Entry:
     return argument if name == "Array" or not isinstance(argument, Type) else unstored(argument)
 
 
-# Kinds of arguments, those that may be left out, and what is made of arguments of these kinds.
+# Kinds of arguments, those that may be left out, and a function that makes the type.
 Made = tuple[tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]]
 
 # fmt: off

@@ -1,4 +1,4 @@
-"""`base.name` of a value: fields, swizzles, properties, methods; and what a found declaration means.
+"""`base.name` of a value: fields, swizzles, properties, methods; and the meaning of a found declaration.
 
 In: a checked base of type `float4` and "zx".   Out: a ValueMeaning; the node's form is Swizzle ((2,), (0,)).
 
@@ -59,7 +59,7 @@ CALLABLE = (ast.Function, ast.Constructor)
 
 
 def set_slots(node: ast.Expression, kind: Type, form: checked.Form) -> ValueMeaning:
-    """Write down what an expression is."""
+    """Write the type and form of an expression."""
     node.type, node.ref = kind, form
     return ValueMeaning(kind)
 
@@ -191,7 +191,7 @@ def _extended(checker: Checker, owner: ast.Declaration | None) -> ast.Declaratio
     return target.declaration if isinstance(target, StructType) else owner
 
 
-# --- What a declaration means -------------------------------------------------------------------------
+# --- Meanings of declarations -------------------------------------------------------------------------
 
 
 def declared_meaning(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
@@ -396,7 +396,7 @@ def _matrix_member(name: str, kind: Matrix, base: Base) -> BuiltinForm | None:
 
 
 def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
-    """`._1`, and the tuple of several elements: `._1_0`. Behind a pack that is not known yet there are no numbers."""
+    """`._1`, and the tuple of several elements: `._1_0`. Elements behind an open pack have no numbers."""
     if not re.fullmatch(r"(_\d{1,3})+", name):
         return None
     picks = [int(word) for word in name[1:].split("_")]

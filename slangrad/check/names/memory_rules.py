@@ -1,4 +1,4 @@
-"""How what a declaration, a type or a place says lies in memory: `types.Stored` and its rules.
+"""Rules for memory of a declaration, a type or a place: `types.Stored`.
 
 column_major float3x3 m;                       "columns"
 StructuredBuffer<S, Std140DataLayout> b;       elements are Stored(S, "std140")
@@ -31,17 +31,17 @@ from slangrad.check.names.constants import layout
 from slangrad.check.names.places import value_type
 from slangrad.syntax import ast
 
-KEEPING_VALUES = ("DifferentialPair", "Optional")  # of which nothing is stored but values
+KEEPING_VALUES = ("DifferentialPair", "Optional")  # of which only values are stored
 
 
 def order_of(checker: Checker, modifier: str) -> str:
-    """What a modifier says about matrices in memory, "" where they lie so anyway."""
+    """The rule for matrices of a modifier, "" if it is the default."""
     return ORDERS[modifier] if modifier == "column_major" or checker.options.column_major else ""
 
 
 def as_usual(checker: Checker, node: ast.Node, kind: Type) -> Type:
-    """What is going to lie in memory, where nothing may be said of its matrices: as the option says, in a program's own
-    text. The library's tensors, and what a call passes on, have rows."""
+    """A type for memory, with the default rule for its matrices: that of the option, in a program's own text.
+    Matrices in the library's tensors, and those that a call passes, are stored by rows."""
     source = node.span.source
     if not checker.options.column_major or source.is_library or source.is_page:
         return kind
@@ -54,7 +54,7 @@ def as_usual(checker: Checker, node: ast.Node, kind: Type) -> Type:
 def with_layout(
     checker: Checker, node: ast.Expression, declaration: ast.Declaration, arguments: list[Entry]
 ) -> list[Entry]:
-    """The arguments of a generic type without that which is a layout of memory: the first one has it as rules then."""
+    """The arguments of a generic type without the layout of memory, which becomes rules of the first argument."""
     first = arguments[0] if arguments else None
     if keeps_rules(declaration) and isinstance(first, Type):
         kind = _laid_out(checker, node, as_usual(checker, node, first), arguments[1:])
@@ -68,7 +68,7 @@ def with_layout(
 
 
 def pointed(checker: Checker, node: ast.Expression, arguments: list[Entry]) -> Type:
-    """What `Ptr<T, ...>` leads to."""
+    """The pointee of `Ptr<T, ...>`."""
     assert isinstance(arguments[0], Type)
     return as_usual(checker, node, _laid_out(checker, node, arguments[0], arguments[1:]))
 
@@ -109,7 +109,7 @@ def layout_named(checker: Checker, node: ast.Expression, kind: Type) -> str:
 
 
 def size_by_rules(checker: Checker, node: ast.SizeOf, kind: Type, rules: str) -> int:
-    """`sizeof(T, Std430DataLayout)`, without what is left free behind it; `alignof`."""
+    """`sizeof(T, Std430DataLayout)`, without padding after it; `alignof`."""
     if kind.abstract:
         message = f"{node.query} of '{kind}', which is not known here, by a layout is not supported"
         checker.error("E9004", message, node.span, "ask for known types")
@@ -122,7 +122,7 @@ def size_by_rules(checker: Checker, node: ast.SizeOf, kind: Type, rules: str) ->
 
 
 def rules_of_place(checker: Checker, place: checked.Base) -> str:
-    """How a place in memory lies there."""
+    """The rules for memory of a place."""
     form = getattr(place, "ref", place)
     if isinstance(place, ast.Expression) and place.conversion and place.conversion.kind == "dereference":
         return _rules_behind(place.type)

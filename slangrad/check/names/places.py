@@ -1,10 +1,10 @@
-"""Can this be assigned to?
+"""Whether an expression can be assigned.
 
 In: a checked expression.   Out: None when it is a place, else the reason why not, as a part of a sentence.
 
-Only `let`, `const`, read-only accessors, captured variables and temporaries are no places: an `in`
-parameter is a local copy. Behind a pointer everything is a place. What a `ref` accessor returns must be one that
-lasts: a part of `this`, but not of a variable of its own (`Body.refers`).
+Only `let`, `const`, read-only accessors, captured variables and temporaries are no places: an `in` parameter is a
+local copy. All memory behind a pointer is a place. A `ref` accessor must return a place that outlasts it: a part of
+`this`, but not of a local variable (`Body.refers`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def value_type(node: checked.Base) -> Type:
 
 
 def steps(place: checked.Base) -> Iterator[tuple[checked.Base, checked.Form | None]]:
-    """A place, what it is a part of, and so on to a variable or a pointer; with their forms."""
+    """A place, the place around it, and so on to a variable or a pointer; with their forms."""
     step: checked.Base | None = place
     while step is not None:
         form = step if isinstance(step, checked.ThisValue) else step.ref
@@ -151,7 +151,7 @@ def gives_address(accessor: ast.Declaration) -> bool:
 
 
 def is_referring(accessor: ast.Accessor) -> bool:
-    """Whether an accessor returns a place: `ref`, and `__atomic`, which atomic operations alone ask."""
+    """Whether an accessor returns a place: `ref`, and `__atomic`, which only atomic operations use."""
     return accessor.name in ("ref", "__atomic") and not gives_address(accessor)
 
 

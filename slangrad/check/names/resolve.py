@@ -1,12 +1,12 @@
-"""What an expression refers to: a value, a type, a namespace, functions.
+"""The meaning of an expression: a value, a type, a namespace, functions.
 
 In: a scope and a node.   Out: a Meaning; for a value the node's slots are filled.
 
     Name             innermost scope first; functions of all scopes are candidates together
     Member           of a namespace, a type or a value
-    GenericApplication, ThisType, and what the parser makes in type position
+    GenericApplication, ThisType, and the parser's nodes in type position
 
-Everything else is a value, which `Checker.check_value` checks.
+All other nodes are values, which `Checker.check_value` checks.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ ACCESSORS = ("get", "set", "ref")
 
 
 def refer(scope: Scope, node: ast.Expression) -> Meaning:
-    """The meaning of an expression; of a type how it is computed with."""
+    """The meaning of an expression; a type is that of values."""
     meaning = refer_stored(scope, node)
     if isinstance(meaning, TypeMeaning) and isinstance(meaning.type, Stored):
         return TypeMeaning(meaning.type.element)
@@ -88,13 +88,13 @@ def refer(scope: Scope, node: ast.Expression) -> Meaning:
 
 
 def refer_whole(scope: Scope, node: ast.Expression) -> Meaning:
-    """The same for what is going to lie in memory, with the default arguments of a generic type."""
+    """The same for a type in memory, with the default arguments of a generic type."""
     meaning = refer_stored(scope, node)
     return apply_arguments(scope, node, meaning) if isinstance(meaning, GenericMeaning) else meaning
 
 
 def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
-    """The same for what is going to lie in memory: a type may have rules for that."""
+    """The same for a type in memory, which may have rules for that."""
     rule = RULES.get(type(node))
     if rule is None:
         return ValueMeaning(scope.checker.check_value(scope, node))
@@ -124,7 +124,7 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
 
 
 def _meant(level: Scope, node: ast.Name, results: list[LookupResult]) -> list[LookupResult]:
-    """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
+    """On the page of a call, a word of the page hides the program's, which is written after `::`."""
     if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
         return results
     sources = [result.declaration.span.source for result in results]
@@ -286,7 +286,7 @@ def mark_type(node: ast.Expression, kind: Type) -> Type:
 
 
 def resolve_type(scope: Scope, node: ast.Expression) -> Type:
-    """The type that an expression names; ERROR after saying that it names none."""
+    """The type that an expression names; ERROR after reporting that it names none."""
     return unstored(resolve_stored(scope, node))
 
 
@@ -460,7 +460,7 @@ def _function_type(scope: Scope, node: ast.FunctionType) -> Meaning:
 
 
 def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
-    """`const T`, `no_diff T`: the modifier is read where it matters, the type is that of T."""
+    """`const T`, `no_diff T`: the modifier is read elsewhere, the type is that of T."""
     if node.modifier == "unsigned":
         return _unsigned(scope, node)
     if node.modifier in ("unorm", "snorm"):

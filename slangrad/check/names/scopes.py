@@ -1,10 +1,10 @@
 """Scopes and looking up names.
 
-In: a scope and "x".   Out: what is found, the innermost level first, each level a list of results.
+In: a scope and "x".   Out: the results of each level as a list, the innermost level first.
 
 Levels: block, parameters, generic parameters, members of the type around, namespace, module, imports,
-standard library, builtin type names. Members are found through `this`. Functions of outer levels stay
-candidates next to inner ones (names.py decides), everything else is hidden by an inner declaration.
+standard library, builtin type names. Members are found through `this`. Functions of outer levels stay candidates
+next to inner ones (resolve.py decides); an inner declaration hides all others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Body:
     )  # of a lambda, whose result is inferred
     outer: Body | None = None
     captured: ast.Parameter | None = None  # `this` as lambdas inside capture it
-    refers: bool = False  # what a `ref` accessor returns is being looked at
+    refers: bool = False  # the result of a `ref` accessor is being checked
     assigned: set[ast.Declaration] = field(default_factory=set)  # variables that something may store into
 
 
@@ -55,16 +55,16 @@ class Scope:
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
         self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()
-        self.foreign: bool = parent is not None and parent.foreign  # in what is for another target
+        self.foreign: bool = parent is not None and parent.foreign  # in code for another target
         self.without_this: bool = parent is not None and parent.without_this  # a default of a parameter
-        # What errors may go to, innermost last; None where they cannot go further out.
+        # Targets of errors, innermost last; None where they cannot go further out.
         self.handlers: tuple[ast.Catch | None, ...] = parent.handlers if parent is not None else ()
 
     def add(self, declaration: ast.Declaration) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)
 
     def local(self, name: str) -> list[LookupResult]:
-        """What this level alone knows."""
+        """The results of this level alone."""
         results = [
             LookupResult(declaration, seen_inside(declaration)) for declaration in self.names.get(name, ())
         ]
@@ -113,7 +113,7 @@ class MemberScope(Scope):
         ]
 
     def _in_header(self) -> bool:
-        """What the type extends or inherits from is named from outside: members are not known before."""
+        """The base or extended type is looked up from outside: members are not available before."""
         answering = self.checker.in_progress
         if ("target", self.owner) in answering or ("bases", self.owner) in answering:
             return True
@@ -154,23 +154,21 @@ class NamespaceScope(Scope):
 
 
 class ModuleScope(Scope):
-    """All files of a module, and behind them what it imports."""
+    """All files of a module, and its imports after them."""
 
     def __init__(self, checker: Checker, parent: Scope | None, name: str) -> None:
         super().__init__(checker, parent)
         self.name = name
         self.imports: list[ModuleScope] = []
-        self.linked: dict[
-            ModuleScope, set[str]
-        ] = {}  # those that are there for linking, and what is seen of them
+        self.linked: dict[ModuleScope, set[str]] = {}  # linked modules, and their visible names
         self.is_page = False  # the text around a call
         self.enums: list[ast.Enum] = []
-        self.guarded = False  # states visibility: what is not public stays inside
+        self.guarded = False  # states visibility: declarations that are not public stay inside
         self.view = checker.view
         self.extends = False  # declares extensions
 
     def see_as(self, modules: Sequence[ModuleScope]) -> None:
-        """For a page: see of linked modules what those see that it calls."""
+        """For a page: the names of linked modules that are visible in the modules that it calls."""
         whole = {
             imported for module in modules for imported in module.imports if imported not in module.linked
         }
@@ -209,7 +207,7 @@ class ModuleScope(Scope):
         ]
 
     def exported(self, name: str) -> list[LookupResult]:
-        """What an importing module sees."""
+        """The names for an importing module."""
         declarations = self.names.get(name, ())
         return [
             LookupResult(declaration, {})
@@ -225,12 +223,12 @@ class ModuleScope(Scope):
         return names
 
     def that_hides(self, name: str) -> str | None:
-        """The imported module that declares a name for itself only."""
+        """The imported module in which a name is not public."""
         return next((module.name for module in self.imports if name in module.names), None)
 
 
 def is_exported(declaration: ast.Declaration) -> bool:
-    """Public or for linking, or without an own visibility, as namespaces and extensions."""
+    """Public or for linking, or without visibility, as namespaces and extensions."""
     return (
         declaration.has("public")
         or declaration.has("export")
@@ -239,7 +237,7 @@ def is_exported(declaration: ast.Declaration) -> bool:
 
 
 def seen_inside(declaration: ast.Declaration) -> Bindings:
-    """How something that a scope declares is seen there: the generics around it are themselves."""
+    """The substitution of a declaration in its own scope: the generics around it are themselves."""
     parent = declaration.parent
     if isinstance(declaration, (ast.Variable, ast.Parameter, ast.TypeParameter, ast.ValueParameter)):
         return {}

@@ -65,7 +65,7 @@ def is_word(declaration: ast.Declaration) -> bool:
 
 
 def is_bit_field(declaration: ast.Declaration) -> bool:
-    """Whether a property stands for a field of bits in the text."""
+    """Whether a property is a bit field in the text."""
     if not isinstance(declaration, ast.Property) or not isinstance(declaration.parent, ast.Struct):
         return False
     source = declaration.span.source
@@ -137,7 +137,7 @@ def _declared(checker: Checker, owner: ast.Struct, word: Word) -> list[ast.Decla
 
 
 def _parsed(checker: Checker, owner: ast.Struct, text: str) -> list[ast.Declaration]:
-    """Members in Slang; where they stand is where their struct does."""
+    """Members from Slang text, at the place of their struct."""
     source = SourceFile(f"{owner.name} ({owner.name_span.location})", f"struct Fields {{ {text} }}")
     reporter = Reporter()
     (struct,) = parse_module(source, reporter, checker.options).members
@@ -183,7 +183,7 @@ def inherits(kind: StructType, owner: ast.Struct) -> bool:
 
 
 def _may_be_struct(scope: Scope, node: ast.Expression) -> bool:
-    """Whether a struct has the name of a base; nothing else is looked at before all is known."""
+    """Whether a struct names a base; only names are compared before all declarations are known."""
     if isinstance(node, ast.GenericApplication):
         node = node.base
     if not isinstance(node, (ast.Name, ast.Member)):

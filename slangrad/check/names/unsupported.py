@@ -1,4 +1,4 @@
-"""Names of Slang's library that are known and not offered, and what to do instead.
+"""Names of Slang's library that are not supported, and their replacements.
 
 In: "Sampler2D".   Out: E9001 and "samplers are not supported; pass the values in a buffer or tensor", or None.
 """
@@ -14,7 +14,7 @@ from slangrad.check.texts.standard import TEXTURES
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is said of a name that Slang has."""
+    """The message about a name of Slang."""
 
     code: str
     note: str
@@ -78,13 +78,13 @@ _REFUSALS = (
 
 
 def refused_name(name: str) -> Refusal | None:
-    """What is said where a name is not declared."""
+    """The message about a name that is not declared."""
     refusals = (Refusal(code, note) for pattern, code, note in _REFUSALS if re.fullmatch(pattern, name))
     return next(refusals, None)
 
 
 def refused_member(kind: Type, name: str) -> Refusal | None:
-    """What is said where a type has no such member."""
+    """The message about a member that a type does not have."""
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
     if isinstance(kind, EnumType) and name in ("FloatE4M3", "FloatE5M2", "BFloat16"):
         return Refusal("E9011", FLOATS)

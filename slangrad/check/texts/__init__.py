@@ -1,1 +1,1 @@
-"""Where texts come from: files, the standard library, and what modules leave open for each other."""
+"""Sources of texts: files, the standard library, and linked modules."""

@@ -20,7 +20,7 @@ NOTHING = None, None
 
 
 class Reporting(Protocol):
-    """A program, as far as it is needed here."""
+    """The parts of a program that this file uses."""
 
     files: Files
 
@@ -45,7 +45,7 @@ class DependencyTrace:
         self._open.clear()
 
     def module(self, name: str, importer: Path | None, span: Span | None) -> Text | tuple[None, None]:
-        """The caller records the module itself, when it is known."""
+        """The caller records the module itself later."""
         return self._find(self._program.files.module, name, importer, span)
 
     def part(self, name: str, asker: Path | None, span: Span | None) -> Text | tuple[None, None]:

@@ -1,16 +1,16 @@
-"""Where modules and included files are found, and a record of what was found.
+"""Search for modules and included files, and a record of the results.
 
     files = Files([Path("shaders")])
     files.module("constants", importer)      the text and the path of a module; None when there is none
     files.part("shapes", asker)              the same for a file that belongs to the asking module
     files.included("macros.h", includer)     the text of a file
 
-A module is a file `.slang`, or a precompiled one, `.slang-module`. What stands in the folder of the importing file
-comes first, else a source comes before a precompiled module, wherever they are: it may be newer.
+A module is a file `.slang`, or a precompiled one, `.slang-module`. A file in the folder of the importing file comes
+first. Else a source comes before a precompiled module in any folder, because it may be newer.
 
-No parser is needed to see whether a module is still made of the same texts. A text that was read for that is the one
-that is parsed later, whatever happens to the file in between (`kept`). `seen` records each file that was read with its
-marks, so that a change of the file can be noticed.
+No parser is needed to check whether a module still has the same texts. A text that was read for that check is
+parsed later, even if the file changes in between (`kept`). `seen` records each file that was read with its marks,
+so that a change of the file can be noticed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slangrad.check.texts.reach import Reach, Search
 
 STD = Path(__file__).parents[2] / "std"
 WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
-UNREADABLE = (OSError, UnicodeDecodeError, ModuleFileError)  # what a file raises that is none or is damaged
+UNREADABLE = (OSError, UnicodeDecodeError, ModuleFileError)  # exceptions of unreadable or damaged files
 
 
 def is_standard(path: Path | None) -> bool:
@@ -88,8 +88,8 @@ class CacheFolder(NamedTuple):
 
 
 class Files:
-    """The texts that were provided, else files in the folders, the one of the asking file first. Caches are looked in
-    for what has no source any more."""
+    """The provided texts, else files in the folders, the one of the asking file first. Caches are searched for
+    modules without a source."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class Files:
         return False
 
     def watch_also(self, others: Files) -> None:
-        """From now on a change is one of what others have read, and of what only these have."""
+        """Merge the records of another `Files`: later changes are relative to its reads, too."""
         for path in self.seen.keys() - others.seen.keys():
             self.seen[path] = seen_now(path)
         self.seen |= others.seen
@@ -239,7 +239,7 @@ def _spellings(name: str) -> list[str]:
 
 
 def _precompiled_spellings(name: str) -> list[str]:
-    """The same for precompiled modules, which are there instead of a source."""
+    """The same for precompiled modules, which replace a source."""
     if name.endswith(SUFFIX):
         return [name]
     stem = name.removesuffix(".slang")

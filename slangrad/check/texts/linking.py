@@ -1,12 +1,12 @@
-"""What one module leaves open and another one gives: `extern` and `export`.
+"""Open declarations of one module and their definitions in another: `extern` and `export`.
 
 extern static const int N;          export static const int N = 16;
 extern struct Op : IOp;             export struct Op : IOp = AddOp;
 extern float f(float x);            export float f(float x) { return 2 * x; }
 
-A module that leaves something open is checked as it is. Linking checks it again without these declarations, the
-exporting modules imported instead. A constant with a value, `extern static const int N = 4;`, is open, too: the value
-is what counts where nothing is linked.
+A module with open declarations is checked alone first. Linking checks it again without these declarations, with the
+exporting modules imported instead. A constant with a value, `extern static const int N = 4;`, is open, too: its
+value holds if no module is linked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slangrad.syntax.ast.walk import walk
 
 
 def is_open(declared: ast.Node) -> bool:
-    """Whether a declaration has no meaning before another module gives it one."""
+    """Whether a declaration needs a definition in another module."""
     if not isinstance(declared, ast.Declaration) or not declared.has("extern"):
         return False
     if isinstance(declared, ast.Function):
@@ -29,7 +29,7 @@ def is_open(declared: ast.Node) -> bool:
 
 
 def open_names(files: Sequence[ast.Module]) -> dict[str, ast.Declaration]:
-    """What the files of a module leave open; not functions that are declared first and follow."""
+    """The open declarations of a module's files, without functions that are declared first and defined later."""
     members = [member for part in files for member in part.members]
     bodies = {
         member.name for member in members if isinstance(member, ast.Function) and member.body is not None
@@ -43,8 +43,8 @@ def open_names(files: Sequence[ast.Module]) -> dict[str, ast.Declaration]:
 
 
 def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
-    """All names that may matter for a function: those in its text, in functions and values of these names, and in all
-    else that the files declare.
+    """All names that may matter for a function: those in its text, in functions and values of these names, and in
+    all other declarations of the files.
     """
     by_name: dict[str, list[ast.Node]] = {}
     pending = [root]
@@ -70,6 +70,6 @@ def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
 
 
 def exported_names(files: Iterable[ast.Module]) -> tuple[str, ...]:
-    """What the files of a module export by name."""
+    """The exports of a module's files by name."""
     members = [member for part in files for member in part.members]
     return tuple(member.name for member in members if member.has("export"))

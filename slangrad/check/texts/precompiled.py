@@ -1,8 +1,8 @@
-"""Precompiled modules that were opened: which text means what inside of them.
+"""Opened precompiled modules, and the texts behind names inside of them.
 
     opened = Precompiled()
     main = opened.open(Path("lib/scale.slang-module"))     the module's text, named lib/scale.slang-module/scale.slang
-    opened.text(INCLUDED, "macros.h", Path(main.name))     what it included when it was compiled
+    opened.text(INCLUDED, "macros.h", Path(main.name))     the text that it included when it was compiled
 
 The file lookup treats such a file as a folder that holds the texts of one module. Imports of the module are looked up
 elsewhere, as for any other module.
@@ -49,7 +49,7 @@ class Precompiled:
         return sources[0]
 
     def text(self, kind: str, name: str, asker: Path) -> tuple[SourceFile, Path] | None:
-        """What a name means to a text of a precompiled module, and its path there; None for others."""
+        """The text behind a name in a precompiled module, and its path there; None for others."""
         owner = self._owner(asker)
         if owner is None:
             return None
@@ -60,7 +60,7 @@ class Precompiled:
         return opened.sources[position], Path(opened.sources[position].name)
 
     def macros(self, place: Path) -> Macros | None:
-        """The macros that a text was compiled with; None for what is not precompiled."""
+        """The macros that a text was compiled with; None unless it is precompiled."""
         owner = self._owner(place)
         return None if owner is None else owner[0].module.macros
 

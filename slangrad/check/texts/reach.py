@@ -2,11 +2,11 @@
 
     search = Search(reach, "../common/hash.slang", asker, near, ...)      a name, and the file that asks for it
     search.first(folders, spellings)                                        the first of these files, or None
-    search.give_up()                                                        an error that says why there is none
+    search.give_up()                                                        an error with the reason
 
-A file that the user loads, and those beside it that it asks for, may ask for any other. A precompiled module, and one
-that was imported out of the include paths, are those of others: they reach what lies in their own folder and in the
-include paths, links followed. So no error shows lines of a file that such a module has no business with.
+A file that the user loads, and the files beside it that it requests, may request any file. A precompiled module,
+and one from the include paths, belong to others: they may read files in their own folder and in the include paths,
+links followed. So no error shows lines of a file outside of these folders.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)
 
 
 class OutsideError(PermissionError):
-    """A module asks for a file that it may not have read. `note` is what to try."""
+    """A module requests a file that it must not read. `note` is a cure."""
 
     note = "add the folder of the file to include_paths, or load the module's own source, which may include any file"
 
@@ -54,7 +54,7 @@ class Reach:
         self._of_others.pop(path, None)
 
     def enter(self, path: Path, roots: Roots | None) -> None:
-        """A file of others was found, by one that has such roots itself or by one of the user."""
+        """Record a file of others, requested by one with such roots or by one of the user."""
         if path not in self._own:
             folders = (*(roots or ()), path.parent, Path(os.path.realpath(path)).parent)
             self._of_others.setdefault(path, tuple(dict.fromkeys(folders)))
@@ -84,7 +84,7 @@ class Search:
         return None
 
     def give_up(self) -> None:
-        """OSError where something was there that could not be taken."""
+        """OSError if a file was found that could not be used."""
         if self.problem is not None:
             raise self.problem
 

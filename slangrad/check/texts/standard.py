@@ -1,10 +1,10 @@
 """The files of the standard library, parsed.
 
-In: nothing.   Out: their modules, of which every program gets its own, since checking fills them in.
+In: nothing.   Out: their modules, a copy for each program, because checking annotates them.
 
-They are parsed without the bodies of functions, once for this version of the compiler: what was parsed is kept on disk,
-and parsed once in a process where nothing is kept. Most are visible everywhere. A part of the library that few programs
-use is read for those in whose texts its names occur, or for those that import it.
+They are parsed without the bodies of functions, once for each version of the compiler: the result is stored on disk
+(without a store: once in a process). Most are visible everywhere. A part of the library that few programs use is
+read for texts that mention its names, or for programs that import it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
-TEXTURES = "std/texture.slang"  # names without bodies, so that programs with them can be loaded
+TEXTURES = "std/texture.slang"  # has names without bodies, so that programs with them can be loaded
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
     "math_functions",
     "math_functions_double",
@@ -34,14 +34,15 @@ MATHS = (  # functions that machines have no instruction for; a program reads th
     "half_turns",
 )
 ON_REQUEST = {*MATHS}  # parts of the library that are imported by name
-NAMES = {  # parts that are read where a text speaks of them
+NAMES = {  # parts that are read for texts that mention them
     "cooperative_product": re.compile("[cC]oopVec"),
     "cooperative_vector": re.compile("[cC]oopVec"),
+    "texture": re.compile("Texture|Sampler|ITexelElement"),
 }
 
 
 def files(store: Store) -> list[ast.Module]:
-    """Modules for one program. What was parsed is looked for in the store, and put there."""
+    """Modules for one program. Parsed modules come from the store, or are put there."""
     stems = (path.stem for path in sorted(STD.glob("*.slang")))
     return _modules(tuple(stem for stem in stems if stem not in ON_REQUEST | NAMES.keys()), store)
 

@@ -1,10 +1,10 @@
-"""Where addresses come from, and where they go.
+"""Provenance of addresses: their roots, and the values that they flow into.
 
     %m = member %v {index=1}               root of %q: %v
     %q = offset %m, %i                     path of %q: 4 bytes behind %v, and 8 for each %i
     %r = if %c {yield %q} {yield null}     path of %r: the same, chosen by %c
 
-If %v is a `variable`, all of them lead there (`leads_to_variables`). `made_by` tells the op of a value: it is
+If %v is a `variable`, all of them lead there (`leads_to_variables`). `made_by` maps a value to its op: it is
 `region.makers.get`, or a builder's.
 """
 
@@ -46,8 +46,8 @@ def root_of(address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS) -> V
 
 @dataclass(frozen=True, slots=True)
 class AddressPath:
-    """An address: `distance` bytes and some steps, each an index times bytes, from a root. `choices` are ops on the way
-    there, after which the address is null where their condition is false."""
+    """An address: `distance` bytes and some steps, each an index times bytes, from a root. `choices` are ops on the
+    way there, after which the address is null where their condition is false."""
 
     root: Value
     distance: int = 0
@@ -58,8 +58,8 @@ class AddressPath:
 def path_of(
     address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS, choices: bool = False
 ) -> AddressPath:
-    """How an address is reached from its root, or, with `choices`, from one from which it is chosen, as null otherwise.
-    Indices that are constants are part of the distance."""
+    """The path of an address from its root. With `choices` the path goes through a choice between an address and
+    null. Constant indices are part of the distance."""
     distance, indices, chosen = 0, list[tuple[Value, int]](), list[Op]()
     while (op := made_by(address)) is not None:
         before = op.operands[0] if is_step(op, steps) else _chosen(op, address, made_by) if choices else None
@@ -154,10 +154,9 @@ def holds_pointers(t: Type) -> bool:
 
 
 def leads_to_variables(region: Region, origins: Iterable[Value] = ()) -> dict[Value, Value]:
-    """Values that may lead to a variable of the region, or where one of `origins` leads: with that one.
-
-    Pointers are followed through values of all kinds, variables that hold pointers, and calls: what a call gives may be
-    any pointer that it was given. Numbers made of addresses are not followed.
+    """Values that may lead to a variable of the region or to the memory of one of `origins`, each with its origin.
+    Pointers are followed through all values, through variables that hold pointers, and through calls: a result may
+    be any pointer among the arguments. Numbers made of addresses are not followed.
     """
     flows: dict[Value, list[Value]] = defaultdict(list)
     leading = {v: v for v in origins if holds_pointers(v.type)}
@@ -182,7 +181,7 @@ def leads_to_variables(region: Region, origins: Iterable[Value] = ()) -> dict[Va
 
 
 def _flows(op: Op) -> list[tuple[Values, Values]]:
-    """Values, and those that may be made of them."""
+    """Values, and all values that may be derived from them."""
     if op.name == "if":
         return [(arms, (result,)) for result, *arms in merged(op)]
     if op.name in LOOPS:
@@ -201,7 +200,7 @@ def _follow(todo: list[Value], flows: dict[Value, list[Value]], leading: dict[Va
 
 
 def _stores(op: Op, leading: dict[Value, Value]) -> bool:
-    """Whether a pointer may be put into a variable; a call may do so with those that it is given."""
+    """Whether a pointer may be stored in a variable; a call may store its arguments."""
     if op.name not in ("store", "call"):
         return False
     into = [

@@ -1,4 +1,4 @@
-"""Who calls whom in a program."""
+"""The call graph of a program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def called(function: Function, ops: Iterable[str] = CALL) -> list[str]:
 
 
 def callees_first(program: Program, roots: Iterable[str], ops: Iterable[str] = CALL) -> list[Function]:
-    """The roots and all that they call, each after those that it calls."""
+    """The roots and all functions that they call, callees first."""
     order: dict[str, Function] = {}
     entered: set[str] = set()
     stack = list(reversed(list(roots)))

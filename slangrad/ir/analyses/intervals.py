@@ -1,9 +1,9 @@
-"""Between which ends a number lies, as far as its making tells.
+"""Intervals that contain a number, derived from the op that makes it.
 
     %j = and %x, 3                    %j: 0 .. 3
     %k = add %i, %j                   %k: 0 .. n + 2, where %i lies in 0 .. n - 1
 
-The rules of ops are the same whatever ends are: numbers (`Ranges`), or values of code that runs before the kernel
+The rules of ops serve two kinds of ends: numbers (`Ranges`), and values of code that runs before the kernel
 (opt/analyses/intervals.py), where an interval may hold under conditions only.
 """
 
@@ -21,7 +21,7 @@ from slangrad.ir.ops.type_rules import scalar_type
 
 E = TypeVar("E")
 
-DEEPEST = 24  # ops between a value and what it is made from, where ends are numbers
+DEEPEST = 24  # ops that are followed from a value back to its operands, where ends are numbers
 
 
 class Interval(NamedTuple, Generic[E]):
@@ -51,7 +51,7 @@ class Numbers(ABC, Generic[E]):
 
     @abstractmethod
     def known(self, end: E) -> float | None:
-        """The number that an end or a condition is, if that is known."""
+        """The value of an end or a condition, if it is a constant."""
 
     def number(self, low: float, high: float) -> Interval[E]:
         return Interval(self.end(low), self.end(high))
@@ -62,7 +62,7 @@ class Numbers(ABC, Generic[E]):
         return None if low is None or high is None else (int(low), int(high))
 
     def where(self, x: Interval[E], low: E, high: E) -> Maybe[E]:
-        """The interval where low <= high; None where that is known to fail."""
+        """The interval where low <= high; None if it is certainly empty."""
         condition = self.emit("less_equal", low, high)
         holds = self.known(condition)
         if holds is None:
@@ -95,7 +95,7 @@ class Numbers(ABC, Generic[E]):
         return Interval(low, high, a.conditions + b.conditions)
 
     def or_whole(self, x: Maybe[E], t: Type) -> Maybe[E]:
-        """Where nothing else is known: what the type can hold, if that is not too much."""
+        """The default: all values of the type, if these are not too many."""
         if x is None and isinstance(t, Scalar) and is_integer(t) and t.bits <= 32:
             return self.number(*whole(t))
         return x
@@ -149,7 +149,7 @@ def _mul(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
 
 
 def _shift(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    """By a number of bits that is known."""
+    """By a constant number of bits."""
     both = _two(op, of)
     ends = None if both is None else v.constants(both[1])
     if (
@@ -205,7 +205,7 @@ def _select(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
 
 
 def _same(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    """What the operand is, unless integers become floats or the other way round."""
+    """The operand's interval, unless integers become floats or the other way round."""
     source, target = scalar_of(op.operands[0].type), scalar_of(op.results[0].type)
     if source is None or target is None or (source.kind == "float") != (target.kind == "float"):
         return None
@@ -243,14 +243,14 @@ RULES: dict[str, Callable[[Numbers[E], Op, Of[E]], Maybe[E]]] = {
 
 
 class Makers(Protocol):
-    """What tells which op made a value: a builder, or a pass that looked at all ops."""
+    """The source of the op of a value: a builder, or a pass that visited all ops."""
 
     def made_by(self, value: Value) -> Op | None: ...
 
 
 class Ranges(Numbers[float]):
-    """Of values whose ops are made already; where nothing is known, all that the type can hold. So an index that cannot
-    leave its array is not checked when the program runs. Conditions of branches are not looked at."""
+    """Ranges of values whose ops exist already; the default is all values of the type. So an index that cannot
+    leave its array is not checked at run time. Conditions of branches are not used."""
 
     most = math.inf
 

@@ -38,7 +38,7 @@ class Builder:
         self._known: dict[Key, Value] = {}
         self._keys: set[Key] = (
             set() if outer is None else outer._keys
-        )  # of all regions: what is new is not looked for
+        )  # of all regions: new values are not searched for
         self._here: set[Value] = set()
         self.makers: dict[Value, Op] = {} if outer is None else outer.makers  # one for all regions
         self.made_by = self.makers.get  # the op that made a value; None for parameters
@@ -158,7 +158,7 @@ class Builder:
         return self.control("if", (condition,), (self.region((), then), self.region((), otherwise)))
 
     def guarded(self, condition: Value, then: Arm) -> tuple[Value, ...]:
-        """What an arm gives where the condition holds; elsewhere zeros."""
+        """The results of an arm where the condition holds; zeros elsewhere."""
         there, nowhere = self.region((), then), self.nested()
         zeros = tuple([nowhere.zero(v.type) for v in there.yields])
         return self.control("if", (condition,), (there, Region((), nowhere.ops, zeros)))
@@ -172,8 +172,8 @@ class Builder:
         hint: str = "i",
         named: Sequence[Value] | None = None,
     ) -> tuple[Value, ...]:
-        """A counted loop of `body(builder, index, *carried)`, which gives what is carried on. Carried values are named
-        as where they start, or as the values of `named`."""
+        """A counted loop of `body(builder, index, *carried)`, which returns the next carried values. Carried values
+        get the names of their starts, or those of the values of `named`."""
         starts = tuple(starts)
         parameters = (Value(count.type, hint), *alike(starts if named is None else named))
         region = self.region(parameters, lambda inner: body(inner, *parameters))
@@ -190,7 +190,7 @@ class Builder:
         return self.control("while", starts, regions)
 
     def repeated(self, count: int, start: Value, step: Step) -> Value:
-        """`start` changed by `step(builder, the value so far, index)` for each index below `count`, in a loop: the
+        """A fold: `start` changed by `step(builder, value, index)` for each index below `count`, in a loop, so the
         size of the code does not depend on the count."""
         changed = lambda inner, index, carried: (step(inner, carried, index),)
         return self.for_(self.constant(U32, count), (start,), changed)[0]

@@ -1,11 +1,11 @@
-"""The walk over regions that every pass is written on: new code is built from old, op by op.
+"""The walk over regions under every pass: new code is built from old, op by op.
 
     rules = {"load": widen_load}
     Rebuild(rules).function(old)     every `load` through widen_load, all else copied with mapped operands
 
 A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it
-returns the new values of the op's results. An op of a function that is rebuilt as a whole stays the op that it is if
-its operands do, and so does the function: a pass that changes little costs little.
+returns the new values of the op's results. In a function that is rebuilt as a whole, an op with unchanged operands
+stays the same object, and so does an unchanged function: a pass that changes little costs little.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Rebuild:
 
     @contextmanager
     def called_from(self, site: Span | None) -> Iterator[None]:
-        """What is rebuilt meanwhile comes from a function that is called there."""
+        """A context for code from a function that is called there."""
         outer = self._site, self._placed
         self._site, self._placed = site, {}
         yield
@@ -67,7 +67,7 @@ class Rebuild:
         return Region(parameters, b.ops, self.inline(b, region))
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        """Those of a new region: of the same types and names."""
+        """Parameters of a new region, of the same types and names."""
         is_first = self._is_whole and self.new.keys().isdisjoint(old)
         new = tuple(old) if is_first else alike(old)
         self.new.update(zip(old, new, strict=True))
@@ -95,11 +95,12 @@ class Rebuild:
         return b.several(op.name, operands, types, regions, op.attributes, results)
 
     def are_free(self, b: Builder, results: Sequence[Value]) -> bool:
-        """Whether an op of the new function may make old values: no other one does. Then code that uses them stays."""
+        """Whether an op of the new function may define old values, because no other op does. Then code that uses
+        them stays."""
         return self._is_whole and self._site is None and b.makers.keys().isdisjoint(results)
 
     def stays(self, b: Builder, op: Op, operands: tuple[Value, ...]) -> bool:
-        """Whether the op can be used as it is; it is asked for an op that is then used."""
+        """Whether the op can be used unchanged; the caller then uses it."""
         if operands != op.operands or op in self._silent or not self.are_free(b, op.results):
             return False
         if not op.results:
@@ -120,10 +121,9 @@ class Rebuild:
         enter: Callable[[Builder, Region, tuple[Value, ...]], None],
         leave: Callable[[Builder, Region], Iterable[Value]],
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """A branch or loop with more results: what `leave` gives at the end of each arm, or of a loop's body.
-
-        A loop carries it on from `starts`. `enter` begins each region; it gets what is carried, in an arm the
-        starts. Returns the results that the op has had, and the others.
+        """A branch or loop with more results: `leave` returns them at the end of each arm, or of a loop's body. A
+        loop carries them on from `starts`. `enter` begins each region with the carried values, in an arm with the
+        starts. Returns the old results, and the new ones.
         """
         is_loop, starts, regions = op.name != "if", tuple(starts), []
         for region in op.regions:
@@ -142,7 +142,8 @@ class Rebuild:
     def reduced(
         self, b: Builder, op: Op, kept: Sequence[bool], enter: Callable[[Region], None] = lambda region: None
     ) -> Iterator[Value | None]:
-        """A branch or loop without some of its results, and what is carried for them; the others, None for these.
+        """A branch or loop without some of its results and their carried values. Returns the other results, with
+        None for the removed ones.
 
         `enter` gets each region of a loop when its new parameters are there.
         """
@@ -177,7 +178,7 @@ class Rebuild:
                 value.hint = old.hint
 
     def _is_untouched(self, b: Builder, op: Op) -> bool:
-        """Whether an op surely stays: a short way for most ops of most passes."""
+        """Whether an op certainly stays: a fast path for most ops of most passes."""
         if op.key is None or op.name in self.rules or self.default is not copy_op:
             return False
         if not self.are_free(b, op.results):
@@ -271,12 +272,13 @@ def defined_in(region: Region) -> set[Value]:
 
 
 def free_values(*regions: Region) -> list[Value]:
-    """Values that the regions use but do not make, each once, in order of first use."""
+    """Free values: the regions use them but do not make them. Each once, in order of first use."""
     return FreeValues().of(*regions)
 
 
 class Nesting:
-    """Where values are made, for many questions about a function: one walk, then each answer is two comparisons."""
+    """The positions of definitions, for many lookups in a function: one walk, then each lookup is two
+    comparisons."""
 
     def __init__(self, region: Region) -> None:
         self._number: dict[Value, int] = {}
@@ -303,7 +305,7 @@ class Nesting:
 
 
 class FreeValues:
-    """Values that regions use but do not make; what was found for a region serves the regions around it."""
+    """Values that regions use but do not make; the result for a region is reused for the regions around it."""
 
     def __init__(self) -> None:
         self._of: dict[Region, tuple[Value, ...]] = {}

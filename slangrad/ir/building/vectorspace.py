@@ -2,10 +2,10 @@
 
     tangent(f32x3) = f32x3     tangent([8 x Ray]) = [8 x Ray.Differential]     tangent(i32) = None
 
-A derivative known to be zero is no value at all (`None`), so no code is made for it; `zero` makes it a
-value where one is needed. A struct is differentiable when `Program.differentials` says so. A tangent type
-without a row there is its own tangent type, as `T.Differential.Differential` is `T.Differential`. The
-zero of a tape is bits of zero, whatever the user's `dzero` says.
+A derivative known to be zero is `None`, so no code is made for it; `zero` makes a value of it if one is needed. A
+struct is differentiable when `Program.differentials` says so. A tangent type without a row there is its own tangent
+type, as `T.Differential.Differential` is `T.Differential`. The zero of a tape is bits of zero, whatever the user's
+`dzero` says.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ class VectorSpace:
             return b.emit("add_index", x, index, y)
         return b.emit("set_index", x, index, self.add(b, primal, b.emit("index", x, index), y))
 
-    # --- what a tangent has from its primal
+    # --- fields of a tangent that are copied from its primal
 
     def settled(self, b: Builder, primal: Type, tangent: Value, value: Value | None = None) -> Value:
-        """A tangent as it is handed out: with what it has from its primal value. Where that is not known the tangent is
-        one of something that is there.
+        """A tangent for the user: with the fields that are copied from its primal value. Without a primal,
+        optionals count as present.
         """
         if not self._keeps(primal):
             return tangent
@@ -187,8 +187,8 @@ class VectorSpace:
         return b.emit("make", *parts, type=tangent)
 
     def _add_component(self, b: Builder, primal: Type | None, x: Value, y: Value, index: int) -> Value:
-        """What belongs to no field of the primal (a user's own tangent type may have such) is added as what it is, or
-        the first operand's where it has no sum."""
+        """A user's own tangent type may have fields that belong to no field of the primal. These are added by their
+        own type; without a sum the first operand's field is taken."""
         first = b.emit("get", x, index=index)
         primal = first.type if primal is None else primal
         if self.tangent(primal) is not first.type:

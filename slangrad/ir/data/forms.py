@@ -1,10 +1,10 @@
-"""Forms in memory of types that do not lie there as themselves: matrices by columns, and layouts that GPUs have.
+"""Forms in memory of types that differ there from their values: matrices by columns, and layouts of GPUs.
 
     float3x2, by columns             ->   f32x2x3t                        three rows in values, two columns in memory
     float3x2, Std140                 ->   form { rows: [3 x form { value: f32x2 } of 16 bytes] }
     struct { bool b; float3 v; }     ->   form { b: form { word: u32 }, v: f32x3 } at 0, 16; 32 bytes
 
-In: forms of the parts, and rules.   Out: the form of the whole. What is the same in memory stays as it is.
+In: forms of the parts, and rules.   Out: the form of the whole. A type that is the same in memory is its own form.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ class Rules:
 
 
 def rules_from(text: str) -> Rules:
-    """By words, as the checker has them: a layout, an order of matrices."""
+    """From the checker's words: a layout, an order of matrices."""
     words = text.split()
     layout = next((word for word in words if word not in ("rows", "columns")), NATURAL)
     return Rules(layout, "columns" in words)
 
 
 def without_room(t: Type) -> Type:
-    """What lies in a form that only adds room to the next element."""
+    """The content of a form that only adds room before the next element."""
     while isinstance(t, MemoryForm) and t.fields and value_of(t.fields[0][1]) is t.value:
         t = t.fields[0][1]
     return t
 
 
 def part_of(t: Type) -> str:
-    """What the one field of a form holds, "" for structs and other types."""
+    """The name of a form's one field, "" for structs and other types."""
     has_one = isinstance(t, MemoryForm) and (not isinstance(t.value, Struct) or without_room(t) is not t)
     return t.fields[0][0] if isinstance(t, MemoryForm) and has_one else ""
 
@@ -81,7 +81,7 @@ def lies_by_columns(t: Type) -> bool:
 
 
 def word_form() -> Type:
-    """Of a truth value by the rules that are not C's."""
+    """Of a truth value by rules other than C's."""
     return number_form(BOOL, Rules(SCALAR))
 
 
@@ -111,7 +111,7 @@ def array_form(element: Type, length: int | None, rules: Rules) -> Type:
 
 
 def element_form(t: Type, rules: Rules) -> Type:
-    """An element of an array, or what a pointer leads to: as large as the way to the next one."""
+    """An element of an array, or a pointee: as large as the distance to the next one."""
     if rules.layout == NATURAL:
         return t
     alignment, size = alignment_of(t, rules), layout_of(t).size
@@ -140,7 +140,7 @@ def struct_form(value: Struct, parts: Sequence[Type], rules: Rules, name: str) -
 
 
 def alignment_of(t: Type, rules: Rules) -> int:
-    """By the rules; that of a vector is not its scalar's."""
+    """The alignment by the rules; that of a vector is not its scalar's."""
     if rules.is_std and isinstance(t, Vector):
         return layout_of(t.element).size * (1, 2, 4, 4)[t.length - 1]
     if rules.is_std and isinstance(t, Array):

@@ -102,5 +102,5 @@ def scalars_of(t: Type, offset: int = 0) -> Iterator[tuple[int, Type]]:
 
 
 def element_size(address: Type) -> int:
-    """Bytes from the value at an address to the next one."""
+    """The stride: bytes from the value at an address to the next one."""
     return layout_of(pointer_of(address).element).size

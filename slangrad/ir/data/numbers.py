@@ -1,4 +1,4 @@
-"""What primitives compute, on plain Python numbers; and the wrapping of a number to its type.
+"""The arithmetic of primitives on plain Python numbers, and the wrapping of a number to its type.
 
     wrap(I8, 200) = -56        wrap(F16, 0.1) = 0.0999755859375
 
@@ -24,7 +24,7 @@ NAN, INF = math.nan, math.inf
 
 
 def wrap(t: Scalar, value: Number) -> Number:
-    """The value of type `t` that `value` stands for: modulo 2^bits, or rounded to nearest even."""
+    """`value` as a number of type `t`: modulo 2^bits, or rounded to nearest even."""
     return wrapper(t)(value)
 
 
@@ -39,7 +39,7 @@ def round_float(t: Scalar, value: float) -> float:
 
 @cache
 def wrapper(t: Scalar) -> Callable[[Number], Number]:
-    """`wrap` for one type, made once: what the oracle does after each op."""
+    """`wrap` for one type, made once; the oracle applies it after each op."""
     if t.kind == "bool":
         return bool
     if t is F64:
@@ -204,7 +204,7 @@ def logarithm_of_sum(t: Scalar, x: float) -> float:
 
 
 def _half_turns(x: float) -> tuple[float, int]:
-    """What `x` is more than n quarters of a turn, in radians, and n modulo 4."""
+    """The remainder of `x` after n quarters of a turn, in radians, and n modulo 4."""
     n = round(2.0 * math.fmod(x, 2.0))
     return (math.fmod(x, 2.0) - 0.5 * n) * math.pi, n % 4
 
@@ -277,7 +277,7 @@ def reverse_bits(t: Scalar, x: int) -> int:
 
 
 def neutral(kind: str, t: Scalar) -> Number:
-    """What changes nothing when it is combined with a value. A NaN loses against any number in min and max."""
+    """The identity element of a combination. A NaN loses against any number in min and max."""
     return _NEUTRAL[kind](t)
 
 

@@ -2,7 +2,7 @@
 
     f32   float3 = Vector(f32, 3)   Matrix(f32, 3, 4)   Array(f32, 8)   Array(f32, None)   Struct("Point", ..)
 
-An array without a length is a *tape*: it grows when it is written and reads zero where it was not.
+An array without a length is a *tape*: it grows when it is written; elements that were not written read zero.
 There are no type parameters here; checked Slang types live in `check/model/types.py`.
 """
 
@@ -47,7 +47,7 @@ class Vector(Type):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Matrix(Type):
-    """Component `i` is row `i`, a Vector. `transposed`: in memory only, what is computed with is its transpose."""
+    """Component `i` is row `i`, a Vector. `transposed`: a form in memory, whose value is its transpose."""
 
     element: Scalar
     rows: int
@@ -89,8 +89,8 @@ class Struct(Type):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MemoryForm(Struct):
-    """How values of type `value` lie in memory where that is not as themselves (forms.py): bytes, alignment, offsets
-    of the fields. Nothing is computed with it."""
+    """The form in memory of type `value`, if it differs from the type (forms.py): bytes, alignment, offsets of the
+    fields. No op computes with it."""
 
     value: Type
     size: int
@@ -170,7 +170,7 @@ def form(
 
 
 def value_of(t: Type) -> Type:
-    """What is computed with, by its form in memory."""
+    """The type of the value of a form in memory."""
     if isinstance(t, MemoryForm):
         return t.value
     if isinstance(t, Matrix) and t.transposed:
@@ -256,7 +256,7 @@ def component_count(t: Type) -> int:
 
 
 def index_extent(t: Type) -> int | None:
-    """How far an index may go; None for a tape."""
+    """The number of components; None for a tape."""
     return None if is_tape(t) else component_count(t)
 
 
@@ -279,5 +279,5 @@ def scalar_count(t: Type) -> int:
 
 
 def is_long(t: Array) -> bool:
-    """Whether what is done to each element of an array is a loop; to an array of few scalars it is done at once."""
+    """Whether elementwise code for an array is a loop; for few scalars it is written out."""
     return (t.length or 0) > 1 and scalar_count(t) > DONE_AT_ONCE

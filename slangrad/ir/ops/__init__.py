@@ -1,1 +1,1 @@
-"""Ops and the functions made of them; the tables that say what each op takes, gives, computes and changes."""
+"""Ops and the functions made of them; the tables of types, arithmetic, derivatives and effects of ops."""

@@ -3,8 +3,8 @@
     add %x, 0.0   stays      (-0.0 + 0.0 is 0.0, so that is no identity for floats)
     add %x, -0.0  ->  %x
 
-Only what holds bit for bit, NaN and signed zeros included, is here: the result may not depend on how much was
-simplified. A multiplication by zero is not zero for floats; derivative code has a symbolic zero for that.
+Only identities that hold bit for bit, NaN and signed zeros included, are here: results must not depend on how much
+was simplified. A multiplication by zero is not zero for floats; derivative code has a symbolic zero for that.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _div(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -
 
 
 def _negated(b: OpBuilder, x: Value) -> Value | None:
-    """What x is the negative of. Rounding is symmetric, so signs may move through sums and products."""
+    """The y of x = -y, if there is one. Rounding is symmetric, so signs may move through sums and products."""
     op = b.made_by(x)
     return op.operands[0] if op is not None and op.name == "neg" else None
 
@@ -234,7 +234,7 @@ def _get(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -
 
 
 def _set(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
-    """A component put where it is; one that is written twice."""
+    """A component set to its own value, or set twice."""
     part, whole = b.made_by(xs[1]), b.made_by(xs[0])
     index = attributes["index"]
     if part is not None and part.name == "get" and part.operands == xs[:1] and part.attributes == attributes:
@@ -258,7 +258,8 @@ def _index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type)
 
 
 def _set_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
-    """With a constant index `set`; nothing for an element put where it is; one write instead of two."""
+    """With a constant index `set`; the array itself for an element set to its own value; one write instead of
+    two."""
     number, part, whole = b.constant_of(xs[1]), b.made_by(xs[2]), b.made_by(xs[0])
     if number is not None and not is_tape(t) and _reaches(t, number):
         return b.emit("set", xs[0], xs[2], index=int(number))

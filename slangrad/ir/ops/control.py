@@ -1,4 +1,4 @@
-"""What branches and loops do with values: views of them, so that no pass counts operands.
+"""Views of branches and loops with their values, so that no pass counts operands.
 
 %r = if %c { .. yield %x } { .. yield %y }                         merged: %r is %x or %y
 %r = for %n, %a (%i, %p) { .. yield %q }                           carried: %p starts as %a, goes on as %q, ends as %r
@@ -34,7 +34,7 @@ class Carried(NamedTuple):
 
 
 def carried(op: Op) -> list[Carried]:
-    """What a loop carries, in order; nothing of an op that is no loop."""
+    """The carried values of a loop, in order; empty for an op that is no loop."""
     if op.name not in LOOPS:
         return []
     count = len(op.results)
@@ -44,7 +44,7 @@ def carried(op: Op) -> list[Carried]:
 
 
 def merged(op: Op) -> list[tuple[Value, Value, Value]]:
-    """The results of an `if`, each with what it is in the first arm and in the second."""
+    """The results of an `if`, each with its value in the first arm and in the second."""
     return list(zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True))
 
 

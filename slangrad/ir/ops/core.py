@@ -8,8 +8,8 @@
 Nodes are compared by identity and never changed once they are built: a pass makes new ones. There are no use
 lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `primitives.py`.
 
-A region knows which op made a value (`makers`). A value does not: it would hold the op and all that this was made from,
-in a circle, and the collector rests while a program is compiled (`base/compiling.py`).
+A region maps a value to its op (`makers`). A value has no reference to its op: the circle of references would stay
+in memory, because the garbage collector is off during compilation (`base/compiling.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from slangrad.ir.data.types import Struct, Type
 
 
 class Attributes(TypedDict, total=False):
-    """What ops may say besides their operands; which op says what is written in its row (`primitives.py`)."""
+    """Attributes of ops; the row of an op (`primitives.py`) lists its attributes."""
 
     alone: bool  # of an atomic: no other thread of the machine reaches the address at the time
-    arms: str  # of an `if`: "branch" or "flatten", as the program asks for
+    arms: str  # of an `if`: "branch" or "flatten", by an attribute of the program
     at_most: int  # of a loop: how often it runs at most
     axis: int
     block: int
@@ -35,7 +35,7 @@ class Attributes(TypedDict, total=False):
     callee: str
     check: bool  # report an index that is out of range
     count: int
-    effect: str  # of a call of a function that stays: what it does (effects.py)
+    effect: str  # of a call of a function that stays: its effect (effects.py)
     field: str
     format: str
     index: int
@@ -49,7 +49,7 @@ class Attributes(TypedDict, total=False):
     reverse: bool  # of a loop: the last iteration first
     site: int  # of a report: the number of its place (slangrad/sites.py)
     segmented: bool  # of a loop: each iteration runs a segment (autodiff/checkpointing/loop_splitting.py)
-    stored: bool  # of a select: what it chooses is stored where the other operand was loaded
+    stored: bool  # of a select: its result is stored at the address from which the other operand was loaded
     text: str
     trusted: bool
     unroll: bool
@@ -61,7 +61,7 @@ class Attributes(TypedDict, total=False):
 
 
 class FunctionAttributes(TypedDict, total=False):
-    """What functions may say besides their parameters."""
+    """Attributes of functions."""
 
     bodiless: bool  # there is only a declaration, and derivatives
     context: str
@@ -162,7 +162,7 @@ class Parameter:
 class Derivatives:
     """Names of the functions that replace the compiler's own derivatives, in Slang's calling conventions.
 
-    `applied` is what is differentiated backward in the place of the function, with its calling convention. A function
+    `applied` is differentiated backward in place of the function, with its calling convention. A function
     of the program that already has the name of a derivative, `f.vjp`, is one in autodiff's own convention.
     """
 
@@ -209,7 +209,7 @@ class Function:
         return returned + tuple(p.type for p in self.outputs)
 
     def on(self, region: Region) -> Function:
-        """The function with another region; where that takes or gives other types, with its parameters and yields."""
+        """The function with another region, and with that region's parameters and yields if their types differ."""
         same = [v.type for v in (*region.parameters, *region.yields)]
         if same == [*(p.type for p in self.inputs), *self.result_types]:
             return replace(self, region=region)
@@ -225,12 +225,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Differential:
-    """What a struct's derivative is: the tangent type and where its fields come from.
+    """The derivative of a struct: the tangent type and the source of its fields.
 
     `fields` pairs a primal field index with a tangent field index; other fields carry no derivative. With
     `zero` and `add` (functions' names) the user's `dzero` and `dadd` are used instead of componentwise ones.
-    `kept` pairs fields which a tangent has from its primal, as whether there is a value in an optional; where a tangent
-    is handed out they are those of the primal, else they mean nothing.
+    `kept` pairs fields that a tangent copies from its primal, such as whether an optional has a value. They are
+    valid in a tangent for the user only.
     """
 
     type: Type

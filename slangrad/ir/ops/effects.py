@@ -1,4 +1,4 @@
-"""What an op does besides computing its results, regions included.
+"""The effects of an op besides computing its results, regions included.
 
     load %p : f32            READ; PURE when %p points to constant memory
     if %c { store .. } { }   WRITE
@@ -28,7 +28,8 @@ def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
 
 
 def effect_of(op: Op) -> str:
-    """The strongest effect of an op or of what is in its regions; a call may do anything, if it does not say less."""
+    """The strongest effect of an op or of the ops in its regions; a call without the attribute may have any
+    effect."""
     if op.name in PRIMITIVES:
         return primitive_effect(op.name, op.operands)
     if not op.regions:
@@ -46,14 +47,14 @@ def strongest(effects: Iterable[str]) -> str:
 
 
 def effect_of_call(callee: Function) -> str:
-    """What a call of a function does; one that may not end must not vanish."""
+    """The effect of a call of a function; one that may not end must not vanish."""
     if any(op.name == "while" for op in walk(callee.region)):
         return WRITE
     return strongest(map(effect_of, callee.region.ops))
 
 
 def may_run_early(op: Op) -> bool:
-    """May the op run where it would not have? Primitives are total, so only a report forbids it."""
+    """Whether the op may run speculatively. Primitives are total, so only a report forbids it."""
     if op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
         return False
     return not op.attributes.get("check")

@@ -2,7 +2,7 @@
 
     lambda x, y, r: (1 / y, -r / y)        emits div 1.0, %y  and  neg, div
 
-A formula fetches or emits its value on first touch only: what nobody asks for is neither code nor a residual.
+A formula fetches or emits its value on first use only: unused parts become neither code nor residuals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slangrad.ir.ops.core import OpBuilder, Value
 
 Number = int | float
 OfType = Callable[[Scalar], Number]
-"""A constant that each type has its own of, as its smallest normal number."""
+"""A constant that differs by type, such as the smallest normal number."""
 
 
 def _operator(name: str, flipped: bool = False) -> Callable[[Formula, Operand], Formula]:
@@ -141,9 +141,9 @@ def _least_slope_of_tanh(t: Scalar) -> float:
 
 
 def slopes_of_pow(x: Formula, y: Formula, r: Formula) -> tuple[Choice, Choice]:
-    """Those where x <= 0 are zero. Below 1/2, y - 1 may be rounded, which x to the power of it would not forgive; from
-    there on it is exact, and r may overflow or underflow where the slope does not. A zero times an infinity is zero, as
-    the limits are."""
+    """Both are zero where x <= 0. For y < 1/2, y - 1 may be rounded, and the power would amplify the error. From
+    1/2 on it is exact, and r may overflow or underflow where the slope does not. A zero times an infinity is zero,
+    as the limits are."""
     outside = x <= 0
     inside = where(outside, 1, x)
     by_ratio = where(equal(x, math.inf), 0, y * r / inside)
@@ -171,7 +171,7 @@ sinh, cosh = _function("sinh"), _function("cosh")
 
 
 def bell(x: Formula) -> Formula:
-    """e^(-x^2): an error of the square would be multiplied by x^2, so what its rounding leaves is added."""
+    """e^(-x^2): an error of the square would be multiplied by x^2, so its rounding error is added."""
     square = x * x
     power = exp(-square)
     return where(power > 0, power - power * x.apply("fma", x, -square), power)

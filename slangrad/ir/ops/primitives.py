@@ -34,12 +34,12 @@ MEMBER = "pointer to component `index` of what the first operand points to"
 TRUTH = "bool"
 NOTHING = "no result"
 
-# Where a derivative stands.
+# Where the derivative of an op is defined.
 CONSTANT = "the derivative is zero"
 NOT_DIFFERENTIABLE = "no operand or result that could carry a derivative"
 LINEAR = "moves values: the tangent is the same op on tangents; transposed in autodiff/sweeps/transposes.py"
 
-# What an op does besides computing its results; only pure ops move, merge or vanish.
+# Effects besides computing results; only pure ops move, merge or vanish.
 PURE, READ, WRITE = "pure", "read", "write"
 
 Primal = Callable[..., n.Number]
@@ -52,7 +52,7 @@ class Primitive:
     rule: str
     primal: Primal | None
     partials: Partials | str
-    cost: int  # of recomputing it, in simple instructions, against 4 for a load from a tape
+    cost: int  # of recomputing it, in simple instructions; a load from a tape costs 4
     effect: str = PURE
     kinds: str = "bsuf"  # operand scalars it takes: bool, signed, unsigned, float; "*" for anything
     says: str = (
@@ -92,8 +92,9 @@ row("div",           SAME,    n.divide,                    lambda x, y, r: (1 / 
 row("rem",           SAME,    n.remainder,                 lambda x, y, r: (1, -f.round((x - r) / y)),       12, kinds="suf")
 row("neg",           SAME,    lambda t, x: -x,             lambda x, r: (-1,),                          1, kinds="suf")
 row("fma",           SAME,    n.fused_multiply_add,        lambda x, y, z, r: (y, x, 1),                1, kinds="f")
-# Zero where an operand is, be the other infinite or NaN: a derivative that a mask took away stays away. With `masks_only` that
-# matters only where a mask may have made the zero. opt/simplify/products.py makes it `mul` and what else it takes.
+# Zero where an operand is, be the other infinite or NaN: a derivative that a mask took away stays away. With
+# `masks_only` that matters only where a mask may have made the zero. opt/simplify/products.py makes it `mul` and
+# what else it takes.
 row("scale",         SAME,    n.scale,                     lambda x, y, r: (y, x),                      1, kinds="f", says="masks_only?")
 # min and max: a NaN loses against a number; min(x, y) is x if x < y, else y. At a tie the derivative splits in
 # half, as in Slang.
@@ -105,7 +106,8 @@ row("floor",         SAME,    n.to_integral(math.floor),   CONSTANT,            
 row("ceil",          SAME,    n.to_integral(math.ceil),    CONSTANT,                                    1, kinds="f")
 row("round",         SAME,    n.to_integral(round),        CONSTANT,                                    1, kinds="f")
 row("trunc",         SAME,    n.to_integral(math.trunc),   CONSTANT,                                    1, kinds="f")
-# --- maths; derivatives at edges are a table of docs/gradients.md. Below the smallest normal number that of sqrt is cut off.
+# --- maths; derivatives at edges are a table of docs/gradients.md. Below the smallest normal number that of sqrt is
+# cut off.
 row("sqrt",          SAME,    n.real(math.sqrt),           lambda x, r: (0.5 / f.where(r < n.least_root, n.least_root, r),), 8, kinds="f")
 row("exp",           SAME,    n.real(math.exp),            lambda x, r: (r,),                          16, kinds="f")
 row("exp2",          SAME,    n.real(math.exp2),           lambda x, r: (r * LN2,),                    16, kinds="f")
@@ -149,7 +151,8 @@ row("popcount",      SAME,    n.population,                NOT_DIFFERENTIABLE,  
 row("leading_zeros", SAME,    n.leading_zeros,             NOT_DIFFERENTIABLE,                          2, kinds="su")
 row("trailing_zeros", SAME,   n.trailing_zeros,            NOT_DIFFERENTIABLE,                          2, kinds="su")
 row("reverse_bits",  SAME,    n.reverse_bits,              NOT_DIFFERENTIABLE,                          4, kinds="su")
-# --- choice and conversion. `convert` saturates from float to integer (NaN gives 0); `bitcast` keeps the bits; pointers, too.
+# --- choice and conversion. `convert` saturates from float to integer (NaN gives 0); `bitcast` keeps the bits;
+# pointers, too.
 row("select",        SELECT,  None,                        LINEAR,                                      1, kinds="*", says="stored?")
 row("convert",       GIVEN,   None,                        LINEAR,                                      1)
 row("bitcast",       GIVEN,   None,                        CONSTANT,                                    1, kinds="*")
@@ -168,41 +171,46 @@ row("shuffle",       GIVEN,   None,                        LINEAR,              
 row("index",         ELEMENT, None,                        LINEAR,                                      4, kinds="*", says="check?")
 row("set_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*", says="check?")
 row("add_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*", says="check?")
-# --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std. `load`, `store` and
-# `atomic` of the library are `trusted`: where they follow its own pointers (Program.trusted), a check of bounds stands before.
-# `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed; undefined unless `zero`.
+# --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std. `load`, `store`
+# and `atomic` of the library are `trusted`: where they follow its own pointers (Program.trusted), a check of bounds
+# stands before. `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed;
+# undefined unless `zero`.
 row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="count? zero? written_first?")
-# `variable` is memory of the thread for one value, the same each time the op is executed, and where its operand, the depth of
-# a call that calls itself, is the same. Other threads may get its address, but must not use it when the thread is done.
+# `variable` is memory of the thread for one value, the same each time the op is executed, and where its operand,
+# the depth of a call that calls itself, is the same. Other threads may get its address, but must not use it when
+# the thread is done.
 row("variable",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="no_diff? count?")
 row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="index")
 row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*", says="trusted?")
 row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*", says="trusted?")
-# `read_static{name}` and `write_static{name} %v`: a variable of the thread that lives as long as it. No derivative passes through it.
+# `read_static{name}` and `write_static{name} %v`: a variable of the thread that lives as long as it. No derivative
+# passes through it.
 row("read_static",   GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*", says="name")
 row("write_static",  NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*", says="name")
 # `atomic{kind} %p, %value` gives what was there before; compare_exchange takes the expected value before the new one.
 # With `alone`, no other thread of the machine reaches the address at the time.
 row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*", says="kind alone? own? trusted?")
-# --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is zero
-# until it is written, but of a `tape_new{written_first}`, where nobody reads such elements; handle 0 reads zero everywhere
-# and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the thread is done.
+# --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is
+# zero until it is written, but of a `tape_new{written_first}`, where nobody reads such elements; handle 0 reads
+# zero everywhere and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the
+# thread is done.
 row("tape_new",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*", says="written_first?")
 row("tape_copy",     FIRST,   None,                        NOT_DIFFERENTIABLE,                        100, WRITE, kinds="*")
 row("tape_free",     NOTHING, None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
 row("tape_store",    NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
 row("tape_add",      NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
 row("tape_load",     POINTEE, None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
-# --- threads, the launch's parameters (`parameter{name}` is the address of one in the argument block), run-time reports
+# --- threads, the launch's parameters (`parameter{name}` is the address of one in the argument block), run-time
+# reports
 row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="name")
 row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="axis")
 row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su", says="text? site?")
 # `is_memory{bytes} %p`: whether so many bytes behind an address are within memory that the host knows.
 row("is_memory",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                         50, READ, kinds="*", says="bytes")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*", says="format site?")
-# --- groups: `shared{name}` is the address of memory that the threads of a group share, zero when the group begins. At a
-# `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory.
+# --- groups: `shared{name}` is the address of memory that the threads of a group share, zero when the group begins.
+# At a `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory.
 row("shared",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="name")
 row("barrier",       NOTHING, None,                        NOT_DIFFERENTIABLE,                         50, WRITE, kinds="*")
 row("fence",         NOTHING, None,                        NOT_DIFFERENTIABLE,                         20, WRITE, kinds="*")
@@ -217,8 +225,8 @@ row("wave_read",     FIRST,   None,                        CONSTANT,            
 row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # fmt: on
 
-# Maths whose primal is Python's, and the library's where it runs (flatten/math_functions.py): results may differ in the last
-# bits, so constants of these are not folded.
+# Maths whose primal is Python's, and the library's where it runs (flatten/math_functions.py): results may differ in
+# the last bits, so constants of these are not folded.
 INEXACT = frozenset({
     "exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",

@@ -1,11 +1,11 @@
-"""The table of primitives, continued: ops that stages of targets make, which are legal behind these only (verify.py).
+"""The table of primitives, continued: ops that stages of targets make, legal after these stages only (verify.py).
 
     SUMS     adds that wait for the end of the launch      of targets that plan them
-    LANES    what the lanes of a wave tell each other      of targets that widen
+    LANES    exchange between the lanes of a wave          of targets that widen
     CPU      chunks, groups in a row, tapes in one piece   of the CPU only
 
-A target with ops of its own has a table like these. They compute after differentiation and nothing folds them, so a row
-has neither a primal nor partials.
+A target with ops of its own has a table like these. They compute after differentiation and nothing folds them, so a
+row has neither a primal nor partials.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ SUMS = dialect(
     ("planned",       GIVEN,   0, PURE,  "*", "index"),
     ("accumulators",  GIVEN,   0, PURE,  "*", "block count"),
 )
-# Behind widening `splat` fills lanes, too, and load and store may take a mask as their last operand. `lane_index` is 0,
-# 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}` combines all
-# lanes by a primitive, in a fixed order.
+# Behind widening `splat` fills lanes, too, and load and store may take a mask as their last operand. `lane_index`
+# is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
+# combines all lanes by a primitive, in a fixed order.
 LANES = dialect(
     ("lane_index",    GIVEN,   0, PURE,  "*", ""),
     ("lane_get",      GIVEN,   1, PURE,  "*", ""),

@@ -2,8 +2,8 @@
 
     result_type("less", (f32x3, f32x3)) = boolx3
 
-Which rule and which attributes an op has is written in its row in primitives.py or target_ops.py; verify.py asks what
-goes beyond types.
+The row of an op in primitives.py or target_ops.py has its rule and its attributes; verify.py checks all that is not
+about types.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def result_type(
 
 @cache
 def _from_types(name: str, types: tuple[Type, ...]) -> Type | None:
-    """By rules that look at the types only; the same few are asked for thousands of times. Else UNKNOWN."""
+    """By rules that look at the types only, cached because few combinations occur thousands of times. Else
+    UNKNOWN."""
     row = p.PRIMITIVES[name]
     if row.kinds != "*" and not all(_takes(row.kinds, t) for t in types):
         raise RuleError(f"{name} does not take {types}")

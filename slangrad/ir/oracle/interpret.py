@@ -4,9 +4,8 @@
     run_kernel(program, "kernel", address, (64, 1, 1))     reads and writes the memory of the argument block
 
 Each function becomes closures over a list of values, once. Float results are rounded after each op, integers
-wrapped; threads run one after the other, x fastest, or in waves (waves.py). What a program reports (an
-index out of range, a print) goes to the caller's `ReportSink` with the op that reports it. Back ends are compared
-with this file.
+wrapped; threads run one after the other, x fastest, or in waves (waves.py). Reports of a program (an index out of
+range, a print) go to the caller's `ReportSink` with their op. Back ends are compared with this file.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ WAVE = 32
 
 
 class ReportSink(Protocol):
-    """What a running program tells its caller; `op` has the span, and the format of a print."""
+    """The receiver of a running program's reports; `op` has the span, and the format of a print."""
 
     def out_of_bounds(self, op: Op, index: int, extent: int) -> None: ...
     def print(self, op: Op, values: Sequence[Number]) -> None: ...
@@ -182,7 +181,7 @@ class Machine:
         return Waves(self._step, WAVE).function(self.program.functions[name])(threads, inputs)
 
     def _resumption(self, thread: Point) -> Callable[[], None]:
-        """What makes a new thread the current one."""
+        """A function that makes a new thread the current one."""
         self.begin_thread(thread)
         memory, tapes, statics = self.memory, self.tapes, self.statics
 

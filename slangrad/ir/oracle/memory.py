@@ -1,4 +1,4 @@
-"""What the oracle computes with: data, memory at real addresses, tapes.
+"""Data of the oracle: numbers and aggregates, memory at real addresses, tapes.
 
 A scalar or pointer is a Python number, an aggregate is a tuple of its components, a tape is a `Tape`:
 
@@ -40,8 +40,8 @@ _C_TYPES: dict[str, type[ctypes._SimpleCData[int]] | type[ctypes._SimpleCData[fl
 class Tape:
     """A growable array as a value: zero until written; `put` makes a new version.
 
-    The newest version holds the elements; an older one is a difference to a newer one and takes the elements
-    back when it is asked. So linear use is cheap, and each version stays what it was.
+    The newest version holds the elements; an older one is a difference to a newer one and takes the elements back
+    on access. So linear use is cheap, and no version changes.
     """
 
     __slots__ = ("_at", "_elements", "_newer", "_value")
@@ -180,8 +180,8 @@ Block: TypeAlias = "ctypes.Array[ctypes.c_char]"
 
 
 class ThreadMemory:
-    """Memory of one thread, kept until the thread ends; that of variables, of which others may know, as long as
-    `lasting`."""
+    """Memory of one thread, kept until the thread ends; that of variables, whose addresses other threads may have,
+    lives as long as `lasting`."""
 
     def __init__(self, lasting: list[Block] | None = None) -> None:
         self._blocks: list[Block] = []

@@ -2,7 +2,7 @@
 
     tape_store %t, %i, %x      machine.tapes[t][i] = x
 
-Of a tape that is `written_first`, elements that were not written are nonsense; a freed tape must not be used.
+Elements of a `written_first` tape that were not written are undefined; a freed tape must not be used.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ UNWRITTEN_NUMBER = 37  # of any type
 
 
 class TapeMemory(Protocol):
-    """What is needed of the state of a run."""
+    """The part of the state of a run that tapes use."""
 
     tapes: list[dict[int, Datum]]
 
 
 class UnreadElements(dict[int, Datum]):
-    """The elements of a tape in memory of which nobody uses any that was not written; who does gets nonsense."""
+    """The elements of a tape whose program reads no element before it writes it; other reads return nonsense."""
 
     def get(self, index: int, default: Datum = 0) -> Datum:  # type: ignore[override]
         element = super().get(index)

@@ -1,4 +1,4 @@
-"""The oracle's arithmetic and movement: what ops compute from values, as functions of these.
+"""The oracle's arithmetic and movement: ops as functions of values.
 
     add %x, %y : f32    ->    lambda x, y: round_to_f32(x + y)
 
@@ -57,7 +57,7 @@ def meaning_of(op: Op, report: Report) -> Meaning:
 
 
 def _scalars(op: Op) -> tuple[t.Scalar, t.Scalar]:
-    """What the first operand and the result are made of; a pointer counts as its address."""
+    """The scalars of the first operand and of the result; a pointer counts as its address."""
     source, target = t.scalar_of(op.operands[0].type), t.scalar_of(op.results[0].type)
     return source or t.U64, target or t.U64
 
@@ -114,7 +114,7 @@ def _zero(op: Op, report: Report) -> Meaning:
 
 
 def combination(kind: str, element: t.Scalar) -> Meaning:
-    """What an atomic leaves in memory, from what is there and its operands; what two lanes are combined to."""
+    """The new value of an atomic, from the old value and its operands; also the combination of two lanes."""
     if kind == "exchange":
         return lambda old, new: new
     if kind == "compare_exchange":

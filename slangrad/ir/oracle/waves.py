@@ -1,4 +1,4 @@
-"""The oracle's waves: threads that go on together, op by op, where a kernel asks what other threads have.
+"""The oracle's waves: threads that go on together, op by op, where a kernel exchanges values between threads.
 
     %c = less %x, %n       each thread that is on computes it
     if %c {a} {b}          the threads for which it holds run all of a, then the others run all of b
@@ -166,7 +166,7 @@ def _while(w: Waves, op: Op) -> WaveStep:
     return run
 
 
-# --- waves: what threads that are on together get, from their numbers and their operands
+# --- waves: results of the threads that are on together, from their numbers and their operands
 
 
 def _exchanged(w: Waves, op: Op) -> WaveStep:

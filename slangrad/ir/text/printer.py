@@ -137,7 +137,7 @@ def _is_typed(name: str) -> bool:
 
 
 def _sugar(op: Op, attributes: dict[str, object]) -> str:
-    """What is written without braces, removed from `attributes`: the number of a `const`, a callee."""
+    """Attributes that are written without braces, removed from `attributes`: the number of a `const`, a callee."""
     if op.name == "const":
         return _constant(op.results[0].type, attributes.pop("value"))
     if op.name in ("call", *REQUESTS):

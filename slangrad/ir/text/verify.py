@@ -1,4 +1,4 @@
-"""Is IR well formed, and is it what a stage allows? A failure is an AssertionError with the op as text.
+"""Checks that IR is well formed and legal after its stage. A failure is an AssertionError with the op as text.
 
     verify(program, FLAT)
     AssertionError: store: the value is f32, the memory i32
@@ -37,7 +37,7 @@ from slangrad.ir.text.printer import print_op
 
 @dataclass(frozen=True)
 class LegalIR:
-    """What the IR may consist of after a stage."""
+    """The types and ops that are legal after a stage."""
 
     name: str
     ops: frozenset[str]
@@ -66,7 +66,7 @@ LANES          = LegalIR("spmd",     WIDE_OPS,                        (*FLAT_TYP
 
 
 def verify(program: Program, stage: LegalIR = LOWERED, functions: Iterable[Function] | None = None) -> None:
-    """Check each function of a program, or others that call only these, and what it says of its types."""
+    """Check each function of a program, or others that call only these, and the program's facts about types."""
     for struct, fields in program.trusted.items():
         for i in fields:
             name, field = struct.fields[i]
@@ -254,7 +254,7 @@ CONTROL_RULES: dict[str, Callable[[_Verifier, Op], None]] = {
 assert CONTROL_RULES.keys() == CONTROL | REQUESTS | RECORD_OPS
 
 
-# --- primitives: what the type rules do not ask
+# --- primitives: checks beyond the type rules
 
 
 def _shape_of(x: t.Type) -> t.Type:
@@ -317,7 +317,7 @@ def _put(v: _Verifier, op: Op) -> None:
 
 
 def pointee(x: t.Type) -> t.Type:
-    """What a pointer, or lanes of pointers, point to."""
+    """The pointee of a pointer, or of lanes of pointers."""
     x = _per_lane(x)
     if not isinstance(x, t.Pointer):
         raise RuleError(f"{x} is not a pointer")
@@ -331,7 +331,7 @@ def _variable(v: _Verifier, op: Op) -> None:
 
 
 def _address(v: _Verifier, op: Op) -> t.Type:
-    """What the first operand leads to."""
+    """The pointee of the first operand."""
     return pointee(op.operands[0].type)
 
 
@@ -413,7 +413,7 @@ def _shared(v: _Verifier, op: Op) -> None:
     )
 
 
-# How many operands there are, None where a rule or the type rules say so; and what else is asked.
+# The number of operands, None if the type rules check it; and further checks.
 RULES: dict[str, tuple[int | None, Callable[[_Verifier, Op], object]]] = {
     "shared": (None, _shared),
     "const": (0, _const),

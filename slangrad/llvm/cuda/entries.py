@@ -3,15 +3,16 @@
     void kernel(arguments by value, launch block by value)
 
 A thread of the GPU runs one thread of the program. The grid covers x; along y and z a thread goes on with the next row
-that no other thread has, because a grid has at most 65,535 blocks there. This file makes text; machine/nvptx.py makes
-PTX of it.
+that no other thread has, because a grid has at most 65,535 blocks there. Kernels of groups or waves have a block for
+each group, in one row of blocks. This file makes text; machine/nvptx.py makes PTX of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
@@ -20,8 +21,9 @@ from slangrad.ir.data.types import Struct
 from slangrad.ir.ops.core import Function, Op, walk
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.llvm import functions
-from slangrad.llvm.cuda import atomics, memory, reports
+from slangrad.llvm.cuda import atomics, groups, memory, reports, waves
 from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
+from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
 from slangrad.llvm.memory.memory import Locals
 from slangrad.llvm.text import emit
@@ -30,30 +32,52 @@ from slangrad.llvm.text.type_names import TypeNames
 from slangrad.llvm.text.writer import Declarations, Writer, phi
 
 RULES: Mapping[str, Rule] = {
-    name: rule for rules in (emit, functions, memory, atomics, reports) for name, rule in rules.RULES.items()
+    name: rule
+    for rules in (emit, functions, memory, atomics, reports, groups, waves)
+    for name, rule in rules.RULES.items()
 }
 
 Thread = tuple[str, str, str]  # its ids along x, y and z
+Grid = tuple[int, int, int]
 ENTRY = "kernel"
 THREADS = 256  # of a block, at most
 FEATURES = Features(
     half=True, fma=True, masked_loads=False, masked_stores=False, mask_registers=False, half_arithmetic=True
 )
+_FIRST_LOOP = 5  # the number of the metadata of loops
+MANY_BYTES = (
+    128  # of arrays in registers, from which a thread gets no more than lets three blocks run at a time
+)
 _UNLIMITED = 1 << 62  # local memory has no other place
 LARGEST_ARGUMENTS = 32_764 - LAUNCH_SIZE  # bytes of parameters that an entry may have
 
-_FOOTER = f"""!0 = !{{}}
-!1 = !{{!"branch_weights", i32 2000, i32 1}}
-attributes #0 = {{ nounwind }}
-attributes #1 = {{ nounwind "nvvm.maxntid"="{THREADS}" }}"""
+_FOOTER = """!0 = !{}
+!1 = !{!"branch_weights", i32 2000, i32 1}
+!2 = distinct !{!2, !3}
+!3 = !{!"llvm.loop.unroll.disable"}
+!4 = !{!"llvm.loop.unroll.full"}
+attributes #0 = { nounwind }"""
+
+
+@dataclass(frozen=True, slots=True)
+class WideKernel:
+    """`lanes` neighboring threads of a kernel as one, where `aligned` yields true for the first of them."""
+
+    lanes: int
+    function: Function
+    aligned: Function
 
 
 @dataclass(frozen=True, slots=True)
 class EntryModule:
-    """LLVM text with the entry."""
+    """LLVM text with the entry. `group`: the threads of a block, where the kernel is compiled for one size. `shared`:
+    the bytes of shared memory that a launch has to state. `lanes`: the threads of the program for one of the GPU."""
 
     text: str
     entry: Writer
+    group: Grid | None = None
+    shared: int = 0
+    lanes: int = 1
 
     def lines(self) -> list[Line]:
         """The text in lines that name the place in the source that each was made from."""
@@ -76,27 +100,58 @@ def _is_covered(op: Op) -> bool:
 
 
 def kernel_module(
-    kernel: Function, called: tuple[Function, ...], arguments: Struct, options: Options
+    kernel: Function,
+    called: tuple[Function, ...],
+    arguments: Struct,
+    options: Options,
+    group: Grid | None,
+    wide: WideKernel | None = None,
 ) -> EntryModule:
+    """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads."""
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
+    shared = groups.SharedMemory.of(walk(kernel.region))
+    written_out, in_registers = loops_of_arrays(kernel.region)
+    numbers = {
+        op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
+    }
+    loops = {op: f", !llvm.loop !{n}" for op, n in numbers.items()}
 
     def environment(thread: Thread) -> Environment:
         around = Environment("%arguments", arguments, "%launch", thread, Locals(_UNLIMITED))
-        around.budget, around.mixed_spaces = "null", mixed
+        around.budget, around.mixed_spaces, around.shared = "null", mixed, shared.addresses
+        around.loops = loops
         return around
 
     def writer() -> Writer:
         return Writer(declarations, FEATURES, options.contraction)
 
     entry = writer()
-    _write_entry(entry, kernel, environment)
-    parts = [_entry_text(entry, arguments)]
+    if wide is not None:
+        _write_wide_map(entry, kernel, wide, environment)
+    elif group is None:
+        _write_map(entry, kernel, environment)
+    else:
+        _write_group(entry, kernel, environment, group, shared)
+    parts = [shared.text] if shared.size else []
+    parts.append(_entry_text(entry, arguments))
     for function in called:
         around = environment(("%x", "%y", "%z"))
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    return EntryModule("\n".join(parts) + "\n", entry)
+    parts += [f"!{n} = distinct !{{!{n}, !4}}" for n in numbers.values()]
+    parts.append(f"attributes #1 = {{ {_limits(group, in_registers)} }}")
+    lanes = 1 if wide is None else wide.lanes
+    return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes)
+
+
+def _limits(group: Grid | None, in_registers: int) -> str:
+    """Attributes of the entry. Threads that wait for each other must not be led apart by the compiler. The assembler
+    keeps what could be computed again, so where arrays take registers it gets a limit."""
+    if group is None:
+        blocks = ' "nvvm.minctasm"="3"' if in_registers >= MANY_BYTES else ""
+        return f'nounwind "nvvm.maxntid"="{THREADS}"{blocks}'
+    return f'convergent nounwind "nvvm.reqntid"="{",".join(map(str, group))}"'
 
 
 def _entry_text(w: Writer, arguments: Struct) -> str:
@@ -108,7 +163,10 @@ def _entry_text(w: Writer, arguments: Struct) -> str:
     return "\n".join([head, *w.entry, "  br label %entry", "entry:", *w.lines, "}", ""])
 
 
-def _write_entry(w: Writer, kernel: Function, environment: Callable[[Thread], Environment]) -> None:
+# --- maps
+
+
+def _write_map(w: Writer, kernel: Function, environment: Callable[[Thread], Environment]) -> None:
     x = _first(w, "x")
     inside, done = w.labels("inside", "done")
     w.branch(w.value(f"icmp ult i64 {_wide(w, x)}, {read_field(w, '%launch', 'nx')}"), inside, done)
@@ -117,6 +175,37 @@ def _write_entry(w: Writer, kernel: Function, environment: Callable[[Thread], En
         RegionEmitter(w, TypeNames(1), environment((x, y, z)), RULES).region(kernel.region)
     w.jump(done)
     w.block(done)
+    w.line("ret void")
+
+
+def _write_wide_map(
+    w: Writer, kernel: Function, wide: WideKernel, environment: Callable[[Thread], Environment]
+) -> None:
+    """A block has a piece of a row, of `lanes` times its size. A thread runs neighbors in it; where the row ends within
+    the piece, or memory is not aligned, it runs one after the other, a block's size apart."""
+    size, thread = _register(w, "ntid.x"), _register(w, "tid.x")
+    piece = _wide(w, w.value(f"mul i32 {size}, {wide.lanes}"))
+    start = w.value(f"mul i64 {_wide(w, _register(w, 'ctaid.x'))}, {piece}")
+    end, count = w.value(f"add i64 {start}, {piece}"), read_field(w, "%launch", "nx")
+    is_whole = w.value(f"icmp ule i64 {end}, {count}")
+    place = w.value(f"mul i32 {thread}, {wide.lanes}")
+    first = w.value(f"add i32 {w.value(f'trunc i64 {start} to i32')}, {place}")
+    alone, step = w.value(f"add i64 {start}, {_wide(w, thread)}"), _wide(w, size)
+    last = w.value(f"call i64 @llvm.umin.i64(i64 {end}, i64 {count})")
+    with _rows(w, "z") as z, _rows(w, "y") as y:
+        together, apart, done = w.labels("together", "apart", "done")
+        around = environment((first, y, z))
+        (is_aligned,) = RegionEmitter(w, TypeNames(1), around, RULES).region(wide.aligned.region)
+        w.branch(w.value(f"and i1 {is_whole}, {is_aligned}"), together, apart)
+        w.block(together)
+        RegionEmitter(w, TypeNames(wide.lanes), around, RULES).region(wide.function.region)
+        w.jump(done)
+        w.block(apart)
+        with _counted(w, "x", alone, last, step, ", !llvm.loop !2") as x:
+            narrow = w.value(f"trunc i64 {x} to i32")
+            RegionEmitter(w, TypeNames(1), environment((narrow, y, z)), RULES).region(kernel.region)
+        w.jump(done)
+        w.block(done)
     w.line("ret void")
 
 
@@ -140,6 +229,13 @@ def _rows(w: Writer, axis: str) -> Iterator[str]:
     start = _wide(w, _first(w, axis))
     size, blocks = _register(w, f"ntid.{axis}"), _register(w, f"nctaid.{axis}")
     step, limit = _wide(w, w.value(f"mul i32 {blocks}, {size}")), read_field(w, "%launch", f"n{axis}")
+    with _counted(w, axis, start, limit, step) as index:
+        yield w.value(f"trunc i64 {index} to i32")
+
+
+@contextmanager
+def _counted(w: Writer, axis: str, start: str, limit: str, step: str, hint: str = "") -> Iterator[str]:
+    """The code in it runs for start, start + step, ... below limit, all i64. `hint`: metadata of the loop."""
     head, body, end = w.labels(f"rows_{axis}", f"row_{axis}", f"end_{axis}")
     before = w.label
     w.jump(head)
@@ -147,8 +243,56 @@ def _rows(w: Writer, axis: str) -> Iterator[str]:
     index, following, line = w.name(), w.name(), w.reserve_line()
     w.branch(w.value(f"icmp ult i64 {index}, {limit}"), body, end)
     w.block(body)
-    yield w.value(f"trunc i64 {index} to i32")
+    yield index
     w.line(f"{following} = add i64 {index}, {step}")
     w.lines[line] = phi(index, "i64", [(start, before), (following, w.label)])
-    w.jump(head)
+    w.line(f"br label %{head}{hint}")
     w.block(end)
+
+
+# --- groups and waves
+
+
+def _write_group(
+    w: Writer,
+    kernel: Function,
+    environment: Callable[[Thread], Environment],
+    group: Grid,
+    shared: groups.SharedMemory,
+) -> None:
+    """Threads outside of the grid end once the shared memory is clear."""
+    own = [_register(w, f"tid.{axis}") for axis in "xyz"]
+    if shared.size:
+        row = w.value(f"add i32 {w.value(f'mul i32 {own[2]}, {group[1]}')}, {own[1]}")
+        number = w.value(f"add i32 {w.value(f'mul i32 {row}, {group[0]}')}, {own[0]}")
+        groups.clear(w, shared, number, prod(group))
+    thread, is_inside = _place(w, own, group)
+    around, lanes = environment(thread), None
+    if kernel.wave:
+        lanes = waves.Lanes(waves.lane_number(w), waves.ballot(w, "-1", is_inside), kernel.wave)
+    inside, done = w.labels("inside", "done")
+    w.branch(is_inside, inside, done)
+    w.block(inside)
+    if lanes is None:
+        RegionEmitter(w, TypeNames(1), around, RULES).region(kernel.region)
+    else:
+        waves.WaveEmitter(w, TypeNames(1), around, RULES, lanes, kernel.region.makers).region(kernel.region)
+    w.jump(done)
+    w.block(done)
+    w.line("ret void")
+
+
+def _place(w: Writer, own: Sequence[str], group: Grid) -> tuple[Thread, str]:
+    """The ids of a thread by the number of its block and its place there, and whether it is in the grid."""
+    left, ids, is_inside = _wide(w, _register(w, "ctaid.x")), list[str](), "true"
+    for axis, place, size in zip("xyz", own, group, strict=True):
+        extent = read_field(w, "%launch", f"n{axis}")
+        number = left
+        if axis != "z":
+            count = w.value(f"udiv i64 {w.value(f'add i64 {extent}, {size - 1}')}, {size}")
+            left = w.value(f"udiv i64 {number}, {count}")
+            number = w.value(f"sub i64 {number}, {w.value(f'mul i64 {left}, {count}')}")
+        index = w.value(f"add i64 {w.value(f'mul i64 {number}, {size}')}, {_wide(w, place)}")
+        ids.append(w.value(f"trunc i64 {index} to i32"))
+        is_inside = w.value(f"and i1 {is_inside}, {w.value(f'icmp ult i64 {index}, {extent}')}")
+    return (ids[0], ids[1], ids[2]), is_inside

@@ -1,9 +1,10 @@
 """The launch block and the status record as code on a GPU sees them.
 
     struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
-    struct Status { i32 error, site; i64 index, extent, kernel; };        in pinned memory of the host
+    struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };   in pinned memory
+    struct Prints { i64 used, room, lost; i64 words[room]; };             in pinned memory
 
-Both are the run time's; a test compares these tables with its own.
+All are the run time's; a test compares these tables with its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ LAUNCH_FIELDS = {
     "kernel": (32, "i64"),
 }
 LAUNCH_SIZE = 64
-STATUS_FIELDS = {"error": 0, "site": 4, "index": 8, "extent": 16, "kernel": 24}
+STATUS_FIELDS = {
+    "error": 0,
+    "site": 4,
+    "index": 8,
+    "extent": 16,
+    "kernel": 24,
+    "prints": 32,
+    "arena": 40,
+    "memory": 48,
+}
+PRINT_FIELDS = {"used": 0, "room": 8, "lost": 16, "words": 24}
+PRINT_HEADER = 3  # words of a printed line before its values
 BOUNDS_ERROR = 1
 
 

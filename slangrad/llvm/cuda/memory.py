@@ -17,7 +17,8 @@ from slangrad.llvm.memory import memory
 from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.type_names import memory_name
 
-GLOBAL = "ptr addrspace(1)"
+GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+_SPACES = {"global": GLOBAL, "shared": SHARED}
 
 
 def has_variables(functions: Iterable[Function]) -> bool:
@@ -27,24 +28,27 @@ def has_variables(functions: Iterable[Function]) -> bool:
 
 def placed(e: RegionEmitter, p: Value) -> str:
     """The address with its type, in the memory that it leads to."""
-    if pointer_of(p.type).space != "global" or e.environment.mixed_spaces:
+    space = _SPACES.get(pointer_of(p.type).space)
+    if space is None or (space is GLOBAL and e.environment.mixed_spaces):
         return e.typed(p)
-    return f"{GLOBAL} " + e.w.value(f"addrspacecast {e.typed(p)} to {GLOBAL}")
+    return f"{space} " + e.w.value(f"addrspacecast {e.typed(p)} to {space}")
 
 
 def load(e: RegionEmitter, p: Value, name: str) -> str:
     """A value of an LLVM type."""
     invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
-    return e.w.value(f"load {name}, {placed(e, p)}, align {_alignment(p)}{invariant}")
+    return e.w.value(f"load {name}, {placed(e, p)}, align {_alignment(e, p, name)}{invariant}")
 
 
 def store(e: RegionEmitter, p: Value, value: str) -> None:
     """A value behind its LLVM type."""
-    e.w.line(f"store {value}, {placed(e, p)}, align {_alignment(p)}")
+    e.w.line(f"store {value}, {placed(e, p)}, align {_alignment(e, p, value)}")
 
 
-def _alignment(p: Value) -> int:
-    return layout_of(pointer_of(p.type).element).alignment
+def _alignment(e: RegionEmitter, p: Value, typed: str) -> int:
+    """That of an element; of lanes in one piece the whole, which the kernel has made sure of."""
+    element = layout_of(pointer_of(p.type).element)
+    return element.size * e.names.lanes if typed.startswith("<") else element.alignment
 
 
 def _load(e: RegionEmitter, op: Op) -> None:

@@ -1,1 +1,1 @@
-"""The launch as machine code sees it: its record, its reports, its end."""
+"""The launch in machine code: its record, its reports, its end."""

@@ -1,4 +1,4 @@
-"""The launch record as machine code sees it: the fields' places and types.
+"""The launch record in machine code: the fields' places and types.
 
     struct Launch { i64 nx, ny, nz, chunk_x, chunks_x, chunks; Shared* shared; ... }
 

@@ -6,7 +6,7 @@
     poll:   %stop = call @poll(%launch)          asks shared->stop, and the run time by launch->poll
             br %stop, leave, round
 
-In: a loop that may be long: any `while`, a `for` with many or unknown iterations. All loops of a chunk draw on one
+In: a loop that may be long: any `while`, or a `for` with many or unknown iterations. All loops of a chunk share one
 budget, a slot of the stack that becomes a register. A thread that has to stop leaves the chunk.
 """
 
@@ -22,7 +22,7 @@ from slangrad.llvm.text.type_names import is_constant
 from slangrad.llvm.text.writer import Writer, phi
 
 BUDGET = 1 << 22  # ops between two looks: some milliseconds
-SHORT = 1 << 16  # ops of all iterations of a loop that does not look up
+SHORT = 1 << 16  # ops of all iterations of a loop that does not poll
 
 POLL = f"""
 define internal i1 @poll(ptr %launch) cold noinline nounwind {{
@@ -55,7 +55,7 @@ def start_budget(w: Writer) -> str:
 
 
 class Rounds:
-    """Around one loop: what it starts with is what it had when it looked up, in later rounds."""
+    """Around one loop: later rounds start with the carried values at the last poll."""
 
     def __init__(self, e: RegionEmitter, weight: int, starts: Sequence[tuple[str, str]]) -> None:
         """`starts` are types and operands."""

@@ -1,4 +1,4 @@
-"""What a kernel tells while it runs: an index out of range, a printed line.
+"""Reports of a running kernel: an index out of range, a printed line.
 
     %ok = in_bounds %i, %n      the first failure of a launch is written into the launch record
     print "x = %f", %x          calls the record's function with the site and the values as 64-bit words
@@ -62,12 +62,12 @@ def _print(e: RegionEmitter, op: Op) -> None:
     words = w.slot("i64", max(1, len(op.operands)), 8)
     for position, value in enumerate(op.operands):
         place = w.value(f"getelementptr i64, ptr {words}, i64 {position}")
-        w.line(f"store i64 {_word(e, value)}, ptr {place}")
+        w.line(f"store i64 {word(e, value)}, ptr {place}")
     function = read_field(w, launch, "print")
     w.line(f"call void {function}(ptr {launch}, i32 {op.attributes['site']}, ptr {words})")
 
 
-def _word(e: RegionEmitter, value: Value) -> str:
+def word(e: RegionEmitter, value: Value) -> str:
     """Integers as they are, floats as the bits of a double."""
     if isinstance(value.type, Pointer):
         return e.w.value(f"ptrtoint {e.typed(value)} to i64")

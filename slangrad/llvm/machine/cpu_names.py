@@ -1,8 +1,9 @@
-"""The processors that LLVM knows by name.
+"""The names of processors in LLVM.
 
     check_cpu("x86-64-v9", triple)   ->   ValueError: there is no CPU 'x86-64-v9' (SLANGRAD_CPU): ... are known
 
-LLVM tells only on standard error, and takes an unknown name for a plain processor, so a child process is asked.
+LLVM reports unknown names only on standard error, and takes them for a plain processor, so a child process lists
+the names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which line of a kernel's LLVM text each line of its assembly was made from.
+"""The line of a kernel's LLVM text for each line of its assembly.
 
     lines_of_listing(assembly(with_debug_lines(text), target))   ->   [("\tvmulps ...", 57), ("\tretq", 0), ...]
 

@@ -4,8 +4,8 @@
     code = object_code(text, target, optimize=2)      bytes of an object file, position-independent
     load(code, ("entry", "drain"))                    addresses, and an object that keeps them valid
 
-LLVM ends the process at what it takes for a fatal error, so text is parsed and verified first, and the
-tests try what is not proved in a child process.
+LLVM ends the process at a fatal error, so text is parsed and verified first, and tests run unproved cases in a
+child process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if _lock is not None:
 
 
 class BackEndError(Exception):
-    """LLVM refused text that we wrote, or does not know a target that was asked for."""
+    """LLVM refused the text of a kernel, or has no such target."""
 
 
 @cache
@@ -72,7 +72,8 @@ def llvm_version() -> str:
 
 @cache
 def target_of(options: Options) -> TargetMachine:
-    """The machine that code is made for; it runs here, so it must not be able to do more than this one."""
+    """The machine that code is made for. The code runs here, so its features must be among those of this
+    machine."""
     _initialize()
     lanes = options.lanes
     if lanes not in (0, *LANES):
@@ -89,7 +90,7 @@ def target_of(options: Options) -> TargetMachine:
 
 
 def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> TargetMachine:
-    """What LLVM makes of three small functions tells what a machine can do."""
+    """Features of the machine, from LLVM's code for three small functions."""
     if triple != llvm.get_process_triple():
         _initialize_all()
     plain = TargetMachine(triple, cpu, flags, 1, Features(True, True, True, True, True))
@@ -137,7 +138,7 @@ def _optimized(text: str, target: TargetMachine, machine: llvm.TargetMachine) ->
         raise BackEndError(f"LLVM refused the text of a kernel: {error}") from None
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
-    passes.add_dead_arg_elimination_pass()  # most functions need little of what is around a thread
+    passes.add_dead_arg_elimination_pass()  # most functions need little of the context of a thread
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_aggressive_dce_pass()

@@ -2,7 +2,7 @@
 
     ptx(text, "sm_90")                   PTX with one entry
 
-LLVM ends the process where it does not know an architecture or a version of PTX, so both come from the table.
+LLVM ends the process at an unknown architecture or version of PTX, so both come from the table.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ TRIPLE = "nvptx64-nvidia-cuda"
 ARCHITECTURES = {
     "sm_75": "81", "sm_80": "81", "sm_86": "81", "sm_87": "81", "sm_89": "81", "sm_90": "81",
     "sm_100": "86", "sm_120": "87",
+}
+# Bytes of shared memory that a block may ask for.
+SHARED_BYTES = {
+    "sm_75": 64 << 10, "sm_80": 163 << 10, "sm_86": 99 << 10, "sm_87": 163 << 10, "sm_89": 99 << 10, "sm_90": 227 << 10,
+    "sm_100": 227 << 10, "sm_120": 99 << 10,
 }
 # fmt: on
 

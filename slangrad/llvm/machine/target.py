@@ -1,4 +1,4 @@
-"""What code generation knows of a machine: LLVM's name for it, the lanes that suit it, what it can do.
+"""Facts of a machine for code generation: its name in LLVM, its usual number of lanes, its features.
 
 Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(...))
 """
@@ -19,7 +19,7 @@ FUNCTION_ATTRIBUTES = (
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Abilities that change which instructions are written; all others are LLVM's business."""
+    """Features that change the written instructions; LLVM handles all others."""
 
     half: bool  # converts between half and float
     fma: bool  # multiplies and adds with one rounding
@@ -49,7 +49,7 @@ class TargetMachine:
 
     @property
     def abilities(self) -> tuple[str, ...]:
-        """What concerns SIMD of the flags, and the features, by names for people."""
+        """The flags about SIMD, and the features, by names for people."""
         flags = [flag[1:] for flag in self.flags.split(",") if SIMD_FLAG.match(flag)]
         features = [
             field.name.replace("_", " ") for field in fields(Features) if getattr(self.features, field.name)

@@ -16,7 +16,7 @@ from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.text.emit import RegionEmitter, Rule, primitive
 from slangrad.llvm.text.writer import phi
 
-# What LLVM has as one instruction, for signed and unsigned integers.
+# Atomics that are one instruction of LLVM, for signed and unsigned integers.
 INSTRUCTIONS = {
     "add": ("add", "add"),
     "and": ("and", "and"),
@@ -45,7 +45,7 @@ def _atomic(e: RegionEmitter, op: Op) -> None:
 
 
 def replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
-    """From what is in memory to what shall be."""
+    """From the old value in memory to the new one."""
     name = e.names.of(scalar)
     values = [e.operand(v) for v in op.operands[1:]]
     if kind == "exchange":

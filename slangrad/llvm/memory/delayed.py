@@ -1,10 +1,10 @@
 """Delayed adds as LLVM instructions: the launch's numbers, the results of the plan, accumulators of a chunk.
 
     launch {field="chunk"}                  load i64, ptr %launch + 72
-    planned {index=1}                       what the plan gave, computed again at the start of the chunk
+    planned {index=1}                       a result of the plan, computed again at the start of the chunk
     accumulators {block=0, count=64}        memory for 64 elements of all lanes, cleared where it is first met
 
-The first place that meets a block is before the loop over waves, as nothing varies in it.
+The first use of a block is before the loop over waves, because its operands are the same for all waves.
 """
 
 from __future__ import annotations

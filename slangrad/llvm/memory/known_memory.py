@@ -1,4 +1,4 @@
-"""Whether an address leads to memory that the host knows, in kernels of check mode.
+"""Whether an address leads to a block of the host's table, in kernels of check mode.
 
     is_memory{bytes=4} %p     the last range of the launch's table that begins at or before %p holds 4 bytes from there
 

@@ -194,7 +194,7 @@ def _unread(e: RegionEmitter) -> str:
 
 
 def _full_or_masked_load(e: RegionEmitter, name: str, p: Value, mask: list[Value]) -> str:
-    """Where machines are slow under masks it pays to ask whether all lanes are on."""
+    """Machines that are slow under masks first test whether all lanes are on."""
     w = e.w
     full, some, done = w.labels("full", "some", "loaded")
     w.branch(all_lanes(e, mask[0]), full, some)

@@ -4,9 +4,9 @@
                                                  else:    store <16 x float> %y, ptr %p, align 4
 
 Where memory is written whole and not read, a cache line need not be fetched before it is overwritten: a third
-of the traffic of a kernel with one input and one output. It pays only where the line would have left the cache
-before anyone reads it, so the launch's size decides. Which stores qualify is a guess about speed alone: one
-that passes the caches writes the same bytes.
+of the traffic of a kernel with one input and one output. It pays only if the line would leave the cache before its
+next read, so the launch's size decides. The choice of stores affects speed only: a store past the caches writes the
+same bytes.
 """
 
 from __future__ import annotations
@@ -75,6 +75,6 @@ def write_store(w: Writer, large: str, value: str, address: str, bytes_of_wave: 
 
 
 def write_fence(w: Writer, triple: str) -> None:
-    """Before others are told that the chunk is done: such stores keep no order on x86."""
+    """A fence before the chunk counts as done: such stores keep no order on x86."""
     if triple.startswith("x86_64"):
         w.line("call void @llvm.x86.sse.sfence()")

@@ -5,9 +5,9 @@
     tape_address %t, %i                  ... where i is below the capacity, else a row of zeros
     tape_free %t                         header and elements go to the launch's lists of free memory
 
-Elements begin as zero, so what was not written reads zero, unless the tape is `written_first`. The handle 0 has no
-header and reads zero. Memory for tapes comes in powers of two; what is free of a size is taken first. Without
-memory (reported by `reserve`, which also stops the launch) writes go to a row that is never read.
+Elements begin as zero, so unwritten elements read zero, unless the tape is `written_first`. The handle 0 has no
+header and reads zero. Memory for tapes comes in powers of two; free memory of a size is taken first. Without memory
+(reported by `reserve`, which also stops the launch) writes go to a row that is never read.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ done:
 
 
 def begin_wave(e: RegionEmitter, ops: Iterable[Op]) -> None:
-    """The pieces of the wave before belong to others now."""
+    """Clear the table: the pieces of the wave before are in use by others."""
     for op in ops:
         if op.name == "variable" and op.operands:
             table = e.environment.tables[op] = e.w.slot("ptr", PIECES, 8)

@@ -103,7 +103,7 @@ def _truth(source: Scalar) -> str:
 
 
 def _direct(source: Scalar, target: Scalar) -> str:
-    """One instruction; halves and truth values are none of its business."""
+    """One instruction; not for halves and truth values."""
     if source.kind == "float" and target.kind == "float":
         return "%r = fpext {T} %x to {R}" if source.bits < target.bits else "%r = fptrunc {T} %x to {R}"
     if source.kind == "float":

@@ -2,9 +2,9 @@
 
     %s = for %n, %x : f32 (%i: i32, %sum: f32) {...}     loop: %i = phi ..., %sum = phi ...; br body or done
 
-In: a region of scalars, lanes and pointers. Out: lines in a Writer, and an operand for each value. What
-stands around it (arguments, thread ids, the loop over waves) is its caller's, in `Environment`; memory and
-reports have files of their own.
+In: a region of scalars, lanes and pointers. Out: lines in a Writer, and an operand for each value. The caller
+writes the code around it (arguments, thread ids, the loop over waves) and passes it as `Environment`; memory and
+reports have their own files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slangrad.llvm.text.writer import Writer, phi
 
 @dataclass(slots=True)
 class Environment:
-    """What the code of a thread finds around it, as operands of the enclosing LLVM function."""
+    """The context of a thread's code, as operands of the enclosing LLVM function."""
 
     arguments: str  # the argument block
     block: Struct | None  # its layout
@@ -45,7 +45,11 @@ class Environment:
     planned: list[str] = field(default_factory=list)  # the results of the plan
     tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
+    loops: Mapping[Op, str] = field(default_factory=dict)  # what their jumps back say to LLVM
     mixed_spaces: bool = False  # on a GPU: pointers to global memory may lead to variables of the thread
+    shared: dict[str, str] = field(
+        default_factory=dict
+    )  # on a GPU: addresses of what a group shares, by name
 
 
 class LoopOfRounds(Protocol):
@@ -83,7 +87,7 @@ class RegionEmitter:
         return self._operands[value]
 
     def known(self, value: Value) -> str | None:
-        """The operand of a value that may not have been met yet."""
+        """The operand of a value that may have no text yet."""
         return self._operands.get(value)
 
     def typed(self, value: Value) -> str:
@@ -95,7 +99,8 @@ class RegionEmitter:
         self._operands[value] = operand
 
     def arrive(self, values: Sequence[Value], names: Sequence[str]) -> None:
-        """Define values by what has come from another block or function, masks wide. All phis of a block must stand."""
+        """Define values by operands of another block or function, with masks in wide form. All phis of a block must
+        be written."""
         for value, name in zip(values, names, strict=True):
             self.define(value, self.masks.narrow(name) if self.masks.apply_to(value) else name)
 
@@ -330,7 +335,7 @@ def _for(e: RegionEmitter, op: Op) -> None:
     w.line(f"{next_step} = add {index_type} {step}, 1")
     _fill_phis(e, phis, carried, starts, before, ends)
     w.lines[step_line] = phi(step, index_type, [(first, before), (next_step, w.label)])
-    w.jump(head)
+    w.line(f"br label %{head}{e.environment.loops.get(op, '')}")
     w.block(done)
     for result, value in zip(op.results, carried, strict=True):
         e.define(result, e.operand(value))

@@ -97,8 +97,7 @@ done:
 }
 """
 
-# Both terms with their highest bit at 125, the smaller one shifted down with its lost bits remembered in
-# the last.
+# Both terms with their highest bit at 125. The smaller one is shifted down, and its lost bits set the last bit.
 _FMA = """
 define internal double @fused(double %x, double %y, double %z) nounwind {
   %product = fmul double %x, %y

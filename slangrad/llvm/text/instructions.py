@@ -3,9 +3,9 @@
     row("add", "su", "%r = add {T} %x, %y")
 
 `T` is the type of the operands; writer.py explains templates. Kinds are b(ool), s(igned), u(nsigned),
-f(loat and double), h(alf). A half without a row of its own is computed as float and rounded: for + - * /
-and sqrt that is the correctly rounded half, which machines with HALF_ARITHMETIC give at once. The same text
-serves a scalar and W lanes, x86 and Arm.
+f(loat and double), h(alf). A half without its own row is computed as float and rounded. For + - * / and sqrt that
+is the correctly rounded half, which machines with HALF_ARITHMETIC compute directly. The same text serves a scalar
+and W lanes, x86 and Arm.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ row(
     "%b = bitcast {T} %x to {i16} \n %n = xor {i16} %b, [i16 -32768] \n %r = bitcast {i16} %n to {T}",
 )
 
-# x / 0 is 0, MIN / -1 is MIN: what would trap is divided by one.
+# x / 0 is 0, MIN / -1 is MIN: operands that would trap are divided by one.
 _SAFE_SIGNED = """
     %zero = icmp eq {T} %y, [T 0]
     %minus = icmp eq {T} %y, [T -1]

@@ -31,7 +31,7 @@ class Masks:
         return is_mask and not self._w.features.mask_registers
 
     def widen(self, operand: str) -> str:
-        """All bits of a lane are the truth value."""
+        """All bits of a lane equal the truth value."""
         if operand not in self._wide:
             return self._w.value(f"sext {self._narrow_type} {operand} to {self.type}")
         return self._wide[operand]

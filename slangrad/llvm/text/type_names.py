@@ -1,4 +1,4 @@
-"""How LLVM writes the types and constants of flat IR.
+"""The types and constants of flat IR in LLVM text.
 
     TypeNames(8).of(f32) = "float"      TypeNames(8).of(lanes<f32>) = "<8 x float>"
     number(f32, 1.0) = "0x3FF0000000000000"
@@ -42,7 +42,7 @@ class TypeNames:
 
 
 def memory_name(name: str) -> str:
-    """The type that stands in memory for a register type."""
+    """The memory type of a register type."""
     vector = _VECTOR.fullmatch(name)
     if vector is not None:
         return f"<{vector[1]} x {memory_name(vector[2])}>"

@@ -3,9 +3,9 @@
     w.expand("%r = fadd{contract} {T} %x, %y", {"T": "float"}, {"x": "%1", "y": "%2"})   ->   "%3"
     appends   %3 = fadd contract float %1, %2
 
-A template is LLVM text, one instruction a line, that ends by defining %r. `{T}` is a type, `{T!}` the way
-intrinsics mangle it, `[T 1]` a constant of that type (splatted for lanes); other names in braces are scalar
-types and get as many lanes as `T` has. What an instruction means, this file does not know.
+A template is LLVM text, one instruction a line, that ends by defining %r. `{T}` is a type, `{T!}` its name in
+intrinsics, and `[T 1]` a constant of that type (splatted for lanes). Other names in braces are scalar types and get
+as many lanes as `T` has. This file is independent of the meaning of instructions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ARGUMENT = re.compile(r"(<[^>]+>|\w+) (?:<[^>]*>|[^,()]+(?:\([^)]*\))?)(?:, |$)
 
 
 class Declarations:
-    """What a module's functions refer to: intrinsics by declaration, our own functions by their text."""
+    """References of a module's functions: intrinsics by declaration, our own functions by their text."""
 
     def __init__(self) -> None:
         self.intrinsics: dict[str, str] = {}
@@ -59,7 +59,7 @@ class Writer:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas, which must stand in the function's first block
         self.label = "entry"
-        self._places: list[tuple[int, Span | None]] = []  # what the lines from a number on were made from
+        self._places: list[tuple[int, Span | None]] = []  # the source of the lines from a number on
         self.contract = " contract" if contract else ""
         self._count = 0
 
@@ -69,7 +69,7 @@ class Writer:
 
     @contextmanager
     def at(self, span: Span | None) -> Iterator[None]:
-        """What is written meanwhile was made from this place."""
+        """A context: lines written inside come from this place."""
         around = self._places[-1][1] if self._places else None
         self._places.append((len(self.lines), span or around))
         yield

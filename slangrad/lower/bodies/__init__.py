@@ -1,1 +1,1 @@
-"""What bodies are made of: expressions and statements."""
+"""Bodies of functions: expressions and statements."""

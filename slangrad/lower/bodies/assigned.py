@@ -1,4 +1,4 @@
-"""Which variables a piece of code may assign: what a loop has to carry.
+"""The variables that a piece of code may assign, which a loop has to carry.
 
 for (...) { s += x; f(out t); v.x = 1; }   ->   s, t, v
 """

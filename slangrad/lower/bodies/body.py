@@ -1,4 +1,4 @@
-"""A frame that knows how expressions and statements are lowered: what `Frame` leaves open."""
+"""A frame with the lowering of expressions and statements: the abstract methods of `Frame`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from slangrad.lower.model.frame import Frame
 
 
 class FunctionBody(Frame):
-    """One function being lowered, with the answers to what is asked of its frame."""
+    """One function being lowered, with the abstract methods of its frame."""
 
     value = expressions.value
     effect = expressions.effect

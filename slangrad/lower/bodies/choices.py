@@ -1,4 +1,4 @@
-"""`&&`, `||` and `?:`: one side is not always run, and where that makes no difference there is no branch.
+"""`&&`, `||` and `?:`: one side is not always run. There is no branch if running both makes no difference.
 
 a < b && c < d        and                          no effect, no derivative, cheap: both sides are run
 a < b && f(c)         if %ab { call @f } else { yield false }
@@ -19,7 +19,7 @@ from slangrad.lower.model.flow import Arm
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 
-CHEAP = 12  # ops that are run although nobody may want their result
+CHEAP = 12  # ops that may run although their result is unused
 
 
 def is_short_circuit(f: Frame, form: checked.Operator) -> bool:
@@ -70,7 +70,7 @@ def _aside(f: Frame, node: ast.Expression) -> Arm:
 
 
 def _is_free(f: Frame, arm: Arm) -> bool:
-    """A number that is a constant or was there before."""
+    """A number that is a constant or exists already."""
     plain = scalar_of(arm.values[0].type) is not None
     is_constant = all(op.name in ("const", "zero") for op in arm.builder.ops)
     return plain and is_constant and not arm.changes(f.variables)
@@ -81,7 +81,7 @@ def _is_cheap(ops: list[Op]) -> bool:
 
 
 def _may_run(op: Op) -> bool:
-    """Running it for nothing does no harm: no effect, and no derivative to be computed for nothing."""
+    """Whether it may run without need: it has no effect, and no derivative that would be computed in vain."""
     row = PRIMITIVES.get(op.name)
     if row is None or row.effect != PURE or op.attributes.get("check"):
         return False

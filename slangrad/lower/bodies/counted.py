@@ -2,8 +2,8 @@
 
     for (uint i = a; i < n; i += 2) body      %trips = ...     for %trips { i = a + 2 * k   body }
 
-Nothing but the step may move the variable, nothing in the loop may move the bound, and the loop may be left
-by its condition only.
+Only the step may change the variable, no statement in the loop may change the bound, and only the condition may end
+the loop.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _stripped(node: ast.Expression) -> ast.Expression:
 
 
 def _constant_step(f: Frame, node: ast.Expression, variable: ast.Variable) -> int | None:
-    """How far one step goes, when it is `i++`, `i -= 2` and the like."""
+    """The constant of a step such as `i++` or `i -= 2`."""
     form = _stripped(node).ref
     if not isinstance(form, checked.Update) or not _is_plain(form, variable):
         return None
@@ -162,6 +162,6 @@ def _bits(f: Frame, value: Value, unsigned: Type) -> Value:
 
 
 def value_at(f: Frame, loop: Counted, start: Value, counter: Value) -> Value:
-    """What the variable is in the iteration `counter`."""
+    """The value of the variable in the iteration `counter`."""
     k = f.emit("convert", counter, type=start.type)
     return f.emit("add", start, f.emit("mul", k, f.b.constant(start.type, loop.step)))

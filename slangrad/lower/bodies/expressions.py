@@ -1,9 +1,9 @@
-"""Expressions to values. What an expression was resolved to stands in its `ref` (check/model/checked.py).
+"""Expressions to values. The `ref` of an expression has its resolution (check/model/checked.py).
 
     a * x + b[i]    ->    %p = mul %a, %x    %e = index %b, %i    %s = add %p, %e
 
-Everything that can be assigned is read through its place (`place_forms.py`); calls and conversions are in `calls`,
-what an operator does in `values/operators.py`, what runs one of two sides in `choices.py`.
+Assignable expressions are read through their places (`place_forms.py`). Calls and conversions are in `calls`,
+operators in `values/operators.py`, `&&`, `||` and `?:` in `choices.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def value(f: Frame, node: ast.Expression) -> Value:
 
 
 def effect(f: Frame, node: ast.Expression) -> None:
-    """An expression whose value nobody wants; it may be void."""
+    """An expression whose value is not used; it may be void."""
     with f.at(node.span):
         if isinstance(node, ast.Paren):
             f.effect(node.inner)
@@ -83,7 +83,7 @@ def _no_diff(f: Frame, node: ast.NoDiff) -> Value:
 
 
 def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
-    """Neither the value nor what a call writes carries a derivative; None for a void call."""
+    """Neither the value nor the outputs of a call carry a derivative; None for a void call."""
     while isinstance(node, ast.Paren) and node.conversion is None:
         node = node.inner
     if not isinstance(node.ref, (checked.Call, checked.Try)):
@@ -110,7 +110,7 @@ def _read(f: Frame, node: ast.Expression) -> Value:
 
 
 def place(f: Frame, node: ast.Expression | checked.ThisValue) -> Place:
-    """Where an expression's value is; a temporary for what has no home."""
+    """The place of an expression's value; a temporary for a value without one."""
     if isinstance(node, checked.ThisValue):
         return this_place(f, node)
     with f.at(node.span):
@@ -295,7 +295,7 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.Downcast:  _downcast,
 }
 # fmt: on
-# Forms that are no values: the nodes around them know them.
+# Forms that are no values: the nodes around them handle them.
 _PARTS = {checked.TypeName, checked.FunctionValue, checked.Derivative, checked.Expansion, checked.Pieces}
 assert FORMS.keys() | _PARTS == kinds_of(checked.Form), (FORMS.keys() | _PARTS) ^ kinds_of(checked.Form)
 

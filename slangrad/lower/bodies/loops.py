@@ -4,8 +4,8 @@
     while (c) { ... break; }                while { c && !broke } { ... }
     while (f(x) > 0) body                   condition with effects: while { go } { go = f(x) > 0; if go body }
 
-Counted loops are worth finding: their number of iterations is known before they run, so reverse mode needs no
-counter and the vectorizer keeps the index uniform. How they are found is in `counted.py`.
+The number of iterations of a counted loop is known before it runs, so reverse mode needs no counter and the
+vectorizer keeps the index uniform. `counted.py` finds such loops.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _while_tested(f: Frame, node: Loop, target: ExitTarget, carried: list[Key]) 
 
 
 def _while_flagged(f: Frame, node: Loop, target: ExitTarget, carried: list[Key]) -> None:
-    """A flag says whether to go on; the condition is computed in the body, effects and all."""
+    """A flag says whether to go on; the condition is computed in the body, with its effects."""
     go, condition = Flag("go"), node.condition
     f.variables[go] = f.true()
     carried = [go, *carried]

@@ -1,4 +1,4 @@
-"""Expressions that can be assigned to, as places: what is behind a form is found, part by part.
+"""Assignable expressions as places, part by part.
 
 a.b[i]    ->    the variable a, its component b, the element at %i
 """

@@ -1,10 +1,10 @@
-"""Whether an expression gives the same value each time: what the bound of a counted loop must be.
+"""Whether an expression gives the same value each time, as the bound of a counted loop must.
 
 n - 1, size.x, this.count, tensor.shape[0], max(a, b)     yes, while nothing assigns to n, size, this, ...
-buffer[i], p.count behind a pointer, next(inout state)    no: memory may change, or something is changed
+buffer[i], p.count behind a pointer, next(inout state)    no: memory may change, or the call changes a variable
 
-It is lowered aside, and its ops tell. Functions are looked into, so that `for (int i = 0; i < list.getCount(); i++)`
-has a bound that stays.
+It is lowered aside, and its ops decide. Called functions are analyzed as well, so `for (int i = 0; i <
+list.getCount(); i++)` has a constant bound.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk as walk_tree
 
-EFFECTS = ("atomic", "load", "print")  # intrinsics that touch memory besides those the table says so of
+EFFECTS = ("atomic", "load", "print")  # intrinsics that touch memory, besides those marked in the table
 
 
 def stays(f: Frame, node: ast.Expression, moved: set[Key]) -> bool:
-    """Whether the value of an expression does not change while only `moved` is assigned to."""
+    """Whether the value of an expression stays the same while only `moved` is assigned."""
     before = f.variables
     unknown = {key: Value(v.type) for key, v in before.items() if declaration_of(key) in moved}
     f.variables = {**before, **unknown}
@@ -38,7 +38,7 @@ def stays(f: Frame, node: ast.Expression, moved: set[Key]) -> bool:
 
 
 def _computes(f: Frame, op: Op) -> bool:
-    """Whether an op gives the same for the same operands, and does nothing else."""
+    """Whether an op is a function of its operands, without effects."""
     if op.name == "call":
         reference, _ = f.lowering.asked_by.get(op.attributes["callee"], (None, None))
         return reference is not None and is_memory_free(f, reference)
@@ -55,7 +55,7 @@ def _keeps(f: Frame, conversion: checked.Conversion, seen: Substitution) -> bool
 
 
 def is_memory_free(f: Frame, reference: DeclRef) -> bool:
-    """Whether a function neither reads nor writes memory, prints nor reports, nor what it calls."""
+    """Whether neither a function nor its callees read or write memory, print or report."""
     answers = f.lowering.memory_free
     if reference.key not in answers:
         answers[reference.key] = True  # a recursive call adds nothing

@@ -1,4 +1,4 @@
-"""Code in order, of which a part may leave: the rest runs where control has not left.
+"""A sequence with parts that may leave: the rest runs where control has not left.
 
 if (c) return 1;  f();        ->      %returned = if %c ...      if %returned { } else { call @f }
 """
@@ -22,8 +22,8 @@ def lower_in_order(f: Frame, parts: Sequence[Callable[[], None]]) -> None:
 
 
 def lower_portions(f: Frame, portions: Sequence[Callable[[], None]]) -> None:
-    """The same, but what runs only where control has not left ends with each portion and begins anew with the next
-    one, so that code is not nested ever deeper."""
+    """The same, but the arm of code after an exit ends with each portion and begins anew with the next one, so that
+    code is not nested ever deeper."""
     for portion in portions:
         left = exited(f)
         if f.b.constant_of(left) is True:
@@ -54,7 +54,7 @@ def continue_where_not_left(f: Frame, rest: Callable[[], None], more: bool) -> b
 
 
 def not_left(f: Frame, lower: Callable[[], None]) -> None:
-    """Lower where control has not left: no flag is set. One that stays so is what it was."""
+    """Lower where control has not left: no flag is set. A flag that stays unset keeps its value."""
     before = {flag: f.variables[flag] for flag in flags(f)}
     f.variables.update(dict.fromkeys(before, f.false()))
     lower()

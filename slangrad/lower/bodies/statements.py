@@ -67,8 +67,9 @@ def _used_later(portions: Sequence[Sequence[ast.Statement]]) -> Iterator[ast.Var
 
 
 def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Statement]]:
-    """Statements of which only so many may leave; all of them where a part of the rest must stay inside the first ones:
-    what runs before something deferred does, and what uses a variable in memory."""
+    """A portion of statements, of which only so many may leave. All of them are one portion if a part of the rest
+    must stay inside the first ones: code before a deferred statement runs, and code that uses a variable in
+    memory."""
     if len(nodes) <= MOST_NESTED:
         return [nodes]
     leaving = [i + 1 for i, node in enumerate(nodes) if may_exit(node) or isinstance(node, ast.Defer)]
@@ -181,7 +182,7 @@ def _lower_throw(f: Frame, node: ast.Throw) -> None:
 
 
 def _lower_do_catch(f: Frame, node: ast.DoCatch) -> None:
-    """Each handler runs where what it is around has thrown; the first is the innermost."""
+    """Each handler runs where its block has thrown; the first is the innermost."""
     for catch in reversed(node.handlers):
         throwing.enter_handler(f, catch)
     f.statement(node.body)
@@ -229,7 +230,7 @@ def always_exits_case(case: ast.Case) -> bool:
 
 
 def _matches(f: Frame, value: Value, case: ast.Case) -> Value | None:
-    """Whether the value is one of the case's; None for a default, which takes what no other case does."""
+    """Whether the value is one of the case's; None for a default, which takes all other values."""
     if case.is_default:
         return None
     matches = f.false()
@@ -266,7 +267,7 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
 def _any(
     f: Frame, matches: list[Value], answers: dict[tuple[int, int], Value], start: int, end: int
 ) -> Value:
-    """Whether one of many cases matches; made of the answers for its halves, which are asked for, too."""
+    """Whether one of many cases matches: the disjunction of its halves, which are used as well."""
     if (start, end) not in answers:
         middle = (start + end) // 2
         halves = ((start, middle), (middle, end)) if end - start > MOST_NESTED else ()
@@ -298,7 +299,7 @@ def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None])
 
 
 def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
-    """An optional is its value and whether it is there."""
+    """An optional is its value and whether it has one."""
     assert node.binding.initializer is not None
     optional = f.value(node.binding.initializer)
 
@@ -327,7 +328,7 @@ def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
 
 
 def _outside_of_library(f: Frame, span: Span) -> Span:
-    """Where the user called what has led to a place in the library."""
+    """The user's call that has led to a place in the library."""
     name: str | None = f.name
     while span.source.is_library and name in f.lowering.asked_by:
         span = f.lowering.asked_at[name] or span

@@ -1,1 +1,1 @@
-"""Calls, what is one in the end, and the places that functions give."""
+"""Calls, expressions that become calls, and the places that functions return."""

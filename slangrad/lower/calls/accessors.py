@@ -70,7 +70,7 @@ def call_accessor(f: Frame, resolved: DeclRef, name: str, places: list[Temporary
 
 @dataclass(slots=True)
 class Accessed(Place):
-    """A property or subscript. Where there is no getter or setter, each access asks `ref` where it is."""
+    """A property or subscript. Without a getter or setter, each access calls `ref` for its place."""
 
     type: Type
     resolved: DeclRef
@@ -120,7 +120,7 @@ class Accessed(Place):
         return NoPlace(f.b.zero(self.type), *self._why_none(f))
 
     def _why_none(self, f: Frame) -> tuple[str, str]:
-        """Why nothing acts on it atomically, and what to write."""
+        """Why no operation on it is atomic, and the cure."""
         declared = self.resolved.declaration
         if isinstance(declared, ast.Property) and is_bit_field(declared):
             subject = f"the bit field '{declared.name}' lies among others"
@@ -169,7 +169,7 @@ class Accessed(Place):
         return self if self._is_whole(f) else self.referred(f)
 
     def at_hand(self, f: Frame) -> Place:
-        """The place itself where nothing but a `ref` leads to it."""
+        """The place itself if only a `ref` leads to it."""
         only = self._accessor("set") is None and self._getter(f) is None
         return self.referred(f) if only else self
 
@@ -187,7 +187,7 @@ class Accessed(Place):
         return MemoryPlace(pointer, f.emit("not_equal", address, f.b.zero(U64)))
 
     def _getter(self, f: Frame) -> ast.Accessor | None:
-        """What reading calls: the getter, or a `ref` with a derivative of its own."""
+        """The accessor for reading: the getter, or a `ref` with its own derivative."""
         getter, ref = self._accessor("get"), self._accessor("ref")
         if getter is not None or ref is None:
             return getter

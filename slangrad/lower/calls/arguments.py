@@ -1,4 +1,4 @@
-"""What is passed for a parameter: the value of an argument, or of a default.
+"""The value of a parameter: an argument, or a default.
 
 f(x)  with  float f(no_diff float x, float y = 2 * kScale)     ->     detach %x, mul 2, ...
 """
@@ -24,6 +24,6 @@ def argument_value(f: Frame, argument: checked.Argument, of: DeclRef) -> Value:
 
 
 def passed(f: Frame, parameter: SignatureParameter, place: Place) -> Value:
-    """What goes in for a parameter."""
+    """The input of a parameter."""
     value = place.get(f)
     return f.emit("detach", value) if f.differentiable and parameter.cut else value

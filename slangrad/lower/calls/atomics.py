@@ -1,4 +1,4 @@
-"""Atomics: on memory component by component; a local variable, which no other thread sees, is just changed.
+"""Atomics: on memory component by component; a local variable, which no other thread reaches, is simply changed.
 
 InterlockedAdd(p[0], 1, old)     %old = atomic %p, 1 {kind="add"}
 """
@@ -130,7 +130,7 @@ ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and
 
 
 def _on_own(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
-    """What no other thread sees is just changed."""
+    """A place that no other thread reaches is simply changed."""
     old = target.get(f)
     place = target.component(f, 0) if isinstance(target.type, Struct) else target
     before = place.get(f)

@@ -25,8 +25,8 @@ from slangrad.syntax import ast
 def lower_call(
     f: Frame, form: checked.Call, cut: bool = False, thrown: tuple[Place, ...] = ()
 ) -> Value | None:
-    """The value of a call; None when it is void. `cut`: no derivative passes through it. `thrown`: where it tells of
-    an error."""
+    """The value of a call; None when it is void. `cut`: no derivative passes through it. `thrown`: the variables
+    that receive an error."""
     if isinstance(form.function, checked.Derivative):
         this = form.this if form.this is not None else form.function.this
         return _call(f, form, _derivative(f, form.function), this, DeclRef(None, EMPTY), cut)

@@ -82,7 +82,7 @@ def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 
 def _stated(f: Frame, value: Value, conversion: Conversion) -> Value:
-    """What `where U(T)` promises, for types that are known."""
+    """The conversion of `where U(T)`, for concrete types."""
     assert conversion.source is not None
     source, target = f.concrete(conversion.source), f.concrete(conversion.target)
     rule = f.program.conversion(source, target, implicit=False)
@@ -110,7 +110,7 @@ def _array(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 
 def _optional(f: Frame, value: Value, conversion: Conversion) -> Value:
-    """A value that is there; `none` is zero throughout."""
+    """An optional with a value; `none` is all zero."""
     target = _target(f, conversion)
     if value.type is not component(target, 0) and conversion.inner is not None:
         value = convert(f, value, conversion.inner)
@@ -153,7 +153,7 @@ CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
 
 
 def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
-    """Fields or elements in order; of vectors and matrices the scalars in order. What is missing is zero."""
+    """Fields or elements in order; of vectors and matrices the scalars in order. Missing parts are zero."""
     if not parts:
         return f.b.zero(target)
     if isinstance(target, (Vector, Matrix)):
@@ -171,7 +171,7 @@ def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
 
 
 def _from_scalars(f: Frame, scalars: list[Value], target: Type) -> tuple[Value, list[Value]]:
-    """A value from as many scalars as it has, zero where there are none left, and the others."""
+    """A value from the first scalars, with zeros if they run out, and the remaining scalars."""
     if not isinstance(target, (Vector, Matrix, Array)):
         return (scalars[0], scalars[1:]) if scalars else (f.b.zero(target), [])
     parts = []

@@ -69,7 +69,7 @@ def apply(f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list
 
 
 def _typed_by(info: checked.FunctionInfo, declaration: ast.Declaration) -> checked_types.Type | None:
-    """The type that a rule gets: what is constructed, whose tangents are added or made, else the result."""
+    """The type for a rule: the constructed type, the type of added or made tangents, or the type of the result."""
     if isinstance(declaration, ast.Constructor):
         return info.this_type
     if info.intrinsic in ("differential_zero", "differential_add"):
@@ -115,7 +115,7 @@ def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Va
 
 
 def _tangent_scale(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """A multiple of a tangent. What carries no derivative stays as it is."""
+    """A multiple of a tangent. Parts without a derivative stay the same."""
     factor, x = (place.get(f) for place in places)
     return _scaled(f, factor, x)
 
@@ -166,7 +166,7 @@ RULES: dict[str, Rule] = {
     "differential_add":   _tangent_add,
     "differential_scale": _tangent_scale,
     "thread_place":       _thread_place,
-    # The kernel's, and known when all is inlined (opt/simplify/statics.py).
+    # The kernel's, and a constant after inlining (opt/simplify/statics.py).
     "group_size":         lambda f, name, places, t: f.emit("read_static", type=t, name=GROUP_SIZE),
     "set_prints":         lambda f, name, places, t: print_lines.lower_set_prints(f, places[0].get(f)),
 }

@@ -5,8 +5,8 @@ void bump(inout uint x) { InterlockedAdd(x, 1); }
 bump(b[i])      %p = offset %b, %i      call @bump %p          memory: the operation acts on it
 bump(n)         %n1 = call @bump.1 %n                          a variable of the thread: copied in and out, as ever
 
-Which parameters these are is found out by looking into functions: operations on them or on parts of them, their
-address, and calls of others that lend them on. All other parameters are values.
+The bodies of functions decide which parameters these are: by operations on them or on parts of them, by their
+address, and by calls of functions that lend them on. All other parameters are values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NONE = Acted()
 
 
 def acted_on(f: Frame, reference: DeclRef) -> Acted:
-    """What a function does with its parameters, or what it calls."""
+    """The uses of a function's parameters, its callees included."""
     if not _can_act(f, reference):
         return NONE
     answers = f.lowering.acting
@@ -55,13 +55,13 @@ def _can_act(f: Frame, reference: DeclRef) -> bool:
     return changes or any(f.program.info(parameter).direction in WRITTEN for parameter in info.parameters)
 
 
-# A parameter, the function that it is passed to, which one it is there.
+# A parameter, the function that takes it, and its number there.
 Passed = tuple[Key, tuple[object, ...], Key]
 
 
 @dataclass(slots=True)
 class _Found:
-    """What is known of a function."""
+    """The facts about a function."""
 
     reference: DeclRef
     caller: _Found | None
@@ -89,7 +89,7 @@ class _Search:
         }
 
     def _pass_on(self) -> None:
-        """What is done with a parameter is done with that of the caller that was passed for it."""
+        """A use of a parameter is a use of the caller's parameter that was passed for it."""
         callers: dict[tuple[tuple[object, ...], Key], list[tuple[_Found, Key]]] = defaultdict(list)
         for caller in self.found.values():
             for parameter, of, key in caller.passed:
@@ -134,7 +134,7 @@ class _Search:
                     self._look_at(node.ref, reference.substitution, function)
 
     def _look_into_kinds(self, function: _Found, key: ast.Interface) -> None:
-        """A requirement called on a value whose type is known at run time only: each that may be meant."""
+        """A requirement called on a value whose type is known at run time only: all possible callees."""
         reference, parameters = function.reference, _keys(self.f, function.reference)
         for t in self.f.lowering.types.alternatives(reference.type_for(key)):
             meant = self.f.resolve(DeclRef(reference.declaration, {**reference.substitution, key: t}))
@@ -159,7 +159,7 @@ class _Search:
     def _pass_parameters(
         self, function: _Found, callee: DeclRef, places: list[object], seen: Substitution
     ) -> None:
-        """What a function passes on of its own parameters."""
+        """The parameters that a function passes on."""
         f = self.f
         if not _can_act(f, callee):
             return
@@ -275,7 +275,7 @@ def _refused(f: Frame, p: SignatureParameter, of: DeclRef) -> None:
 
 
 def _takes_memory(f: Frame, reference: DeclRef, p: SignatureParameter, signature: Signature) -> bool:
-    """Not where a derivative would have to follow, nor where the type decides at run time what is called."""
+    """No parameters are lent if a derivative would have to follow, or if a run-time type decides the callee."""
     derivatives: checked.CustomDerivatives = f.program.derivatives(reference)
     custom = f.differentiable and any(
         (derivatives.forward, derivatives.backward, derivatives.primal_substitute, derivatives.apply)
@@ -290,7 +290,7 @@ def _form(memory: GuardedAddress) -> Type:
 
 
 def passed(f: Frame, p: SignatureParameter, place: Place) -> Value:
-    """What goes in for a parameter that is lent."""
+    """The input of a parameter that is lent."""
     memory = place.address(f)
     assert memory is not None
     if memory.guard is None:

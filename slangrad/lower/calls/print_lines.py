@@ -3,8 +3,8 @@
 print("{}: {:.3}", i, v)     ->     print %i, %x, %y, %z {format: what is shown how}
 print("{}")                  ->     error: the format shows 1 values, and 0 are given
 
-Without `create_device(enable_print=True)` it computes its arguments and does nothing. What `set_print_enabled` says is
-a static variable, as those of programs are.
+Without `create_device(enable_print=True)` it computes its arguments and prints nothing. `set_print_enabled` sets a
+static variable, like those of programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""printf: what its format asks for is compared with what it is given, when compiling.
+"""printf: its format is compared with its arguments at compile time.
 
 printf("%f %d\\n", v.x, n)     ->     print %x, %n {format="%f %d\\n"}
 printf("%f\\n", v)             ->     error: there are 3 values and 1 conversion
@@ -54,7 +54,7 @@ def literal_format(
 
 
 def number_of_text(f: Frame, text: str) -> Value:
-    """What a text is as a value."""
+    """A text as a value."""
     return f.b.constant(U32, text_hash(text))
 
 
@@ -121,7 +121,7 @@ def _conversions(parsed: Format) -> list[FormatConversion | None]:
 
 
 def _reason(how: FormatConversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:
-    """Why a conversion cannot show a value, which is `named` so in the text or a part of it; and what can."""
+    """Why a conversion cannot show a value (called `named` in the text), and a conversion that can."""
     if how is not None and how.kind == "s":
         return "'%s' shows texts, which are no values", "write the text into the format"
     if isinstance(t, Pointer):

@@ -1,11 +1,10 @@
-"""What a `ref` accessor returns: a place, which is a form known when compiling and values known when running.
+"""The result of a `ref` accessor: a place, which is a form at compile time and values at run time.
 
     ref { if (i < 0) return first; return rest[i]; }
 
     s[i] = v        %which, %index = call @ref %s, %i      which == 0 ? s.first = v : s.rest[index] = v
 
-The accessor runs once; the place is put together again around the object that it was asked for. Its function is made
-in instances/referring.py.
+The accessor runs once; the place is then rebuilt around its object. instances/referring.py makes its function.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def put_together(f: Frame, referring: Referring, owner: Place | None, descriptor
 
 @dataclass(slots=True)
 class ConstantPlace(Place):
-    """A place that a `ref` without a derivative gives: what is read there carries none."""
+    """A place that a `ref` without a derivative gives: values read there carry none."""
 
     inner: Place
 
@@ -130,7 +129,7 @@ class OneOf(Aggregate):
 
     @staticmethod
     def _pointer_type(f: Frame, place: Place) -> Type | None:
-        """Of its address, if it has one; what is lowered to find that is dropped."""
+        """The guard of its address, if it has one; ops lowered for this question are dropped."""
         types: list[Type] = []
 
         def look() -> None:

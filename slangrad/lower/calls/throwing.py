@@ -1,10 +1,10 @@
-"""`try`, and the variables that tell a handler of an error: whether there is one, and which.
+"""`try`, and the variables of a handler: whether there is an error, and which.
 
 int f(int n) throws E        func @f(%n) -> (i32, bool, E)
 
     y = g(try f(x)) + 1;     %r, %threw, %error = call @f %x     if %threw { } else { y = g(%r) + 1 }
 
-So a call that throws is an exit like `break`, but from within an expression: what is left of the statement becomes an
+So a call that throws is an exit like `break`, but from within an expression: the rest of the statement becomes an
 arm of an `if` (`Frame.leave_where`).
 """
 
@@ -21,7 +21,8 @@ from slangrad.syntax import ast
 
 
 def places(f: Frame, catch: ast.Catch | None) -> tuple[Place, Place]:
-    """Where a handler looks, or with None the caller; a handler of every error does not ask which it was."""
+    """The variables of a handler, or with None of the caller; a handler of every error has no variable for the
+    error."""
     threw, error = error_keys(f, catch)
     if error not in f.variables:
         return LocalPlace(threw, BOOL), Temporary(f.b.zero(struct("none", ())))
@@ -37,14 +38,14 @@ def enter_handler(f: Frame, catch: ast.Catch) -> None:
 
 
 def leave_handler(f: Frame) -> tuple[Value, Value | None]:
-    """Whether the innermost handler has something to do, and with which error."""
+    """Whether the innermost handler runs, and with which error."""
     handler = f.exits.pop()
     assert isinstance(handler, Handler)
     return f.variables.pop(handler.threw), f.variables.pop(handler.error, None)
 
 
 def lower_try(f: Frame, form: checked.Try, cut: bool = False) -> Value | None:
-    """The value of a call; where it threw, nothing more of the statement runs."""
+    """The value of a call; after a throw the rest of the statement does not run."""
     threw, error = places(f, form.handler)
     value = lower_call(f, form.call.ref, cut, (threw, error))
     f.leave_where(threw.get(f), flags(f))

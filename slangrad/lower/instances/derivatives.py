@@ -9,7 +9,7 @@
       yield %new
     }
 
-So a call of a derivative is a call, and a derivative of a derivative needs nothing of its own.
+So a call of a derivative is a call, and a derivative of a derivative needs no special case.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def lower_derivative(
 class _Request:
     """`of` is differentiated; `own` is the signature of its derivative; `given` are its inputs, by parameter.
 
-    The `this` of `fwd_diff(object.method)` comes without a derivative: its tangent is zero, and what flows
-    back to it is dropped.
+    The `this` of `fwd_diff(object.method)` comes without a derivative: its tangent is zero, and its cotangent is
+    dropped.
     """
 
     lowering: Lowering

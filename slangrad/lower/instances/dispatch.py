@@ -1,9 +1,10 @@
-"""The bodies of requirements that are called on values of interface types: a call of what is meant for each type.
+"""The bodies of requirements that are called on values of interface types: a call of the implementation of each
+type.
 
 shape.area()      if %type == 0 { call @Circle.area %is0 } else { call @Square.area %is1 }
 
-A requirement that is called on such a value is a function with that body, so that everything after this knows structs,
-branches and calls only.
+A requirement that is called on such a value is a function with that body, so later stages have structs, branches
+and calls only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from slangrad.syntax import ast
 def lower_dispatch(
     f: Frame, signature: Signature, reference: DeclRef, keys: list[Key], key: GenericKey
 ) -> None:
-    """The body of what depends on the type of a value: a call of what is meant for each type."""
+    """The body of a function that depends on the type of a value: a call of the implementation of each type."""
     assert not isinstance(key, ast.ValueParameter)
     wide = reference.type_for(key)
     this = checked.parameter_type(key)
@@ -41,7 +42,7 @@ def lower_dispatch(
 
 
 class _Call:
-    """A function called for a type that takes the place of `key`."""
+    """A function called for a type that replaces `key`."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class _Call:
             f.variables[RESULT] = widen(f, result, signature.result, self.signature.result, number)
 
     def _arguments(self, number: int) -> dict[GenericKey, checked.Type]:
-        """What stands in `IFoo<object.Item>`, as it is for one type of the object."""
+        """The argument in `IFoo<object.Item>`, for one type of the object."""
         seen = self.reference.substitution
         wide = self.reference.type_for(self.key)
         kinds = ((generic, seen.get(generic)) for generic in getattr(self.key, "generics", ()))

@@ -21,7 +21,8 @@ Apart = tuple[Signature, Signature, list[Value | None]]
 def taken_apart(
     lowering: Lowering, b: Builder, of: Signature, derivative: Signature, inputs: list[Value | None]
 ) -> Apart:
-    """The function with two parameters for each pointer, its derivative likewise, and what that is given."""
+    """The function with two parameters for each pointer, its derivative with the same, and the arguments of
+    that."""
     if of.dual is None and all(p.dual is None for p in of.parameters):
         return of, derivative, inputs
     dual = _dual_signature(of)
@@ -43,7 +44,7 @@ def taken_apart(
 
 
 def put_together(b: Builder, of: Signature, derivative: Signature, yields: list[Value]) -> list[Value]:
-    """What the derivative of the one with two parameters gives, with pairs again."""
+    """The results of the derivative of the function with two parameters, with pairs again."""
     left, values = iter(yields), []
     for t in derivative.result_types:
         value = next(left)

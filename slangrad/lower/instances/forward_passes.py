@@ -1,4 +1,4 @@
-"""Functions with a forward pass of the user's own: what is differentiated backward in their place.
+"""Functions with a forward pass of the user's own: the functions that are differentiated backward in their place.
 
     __apply(cube)(float x) -> Tuple<float, Context>      void Context::operator()(out float dx, float d)
 
@@ -106,7 +106,7 @@ def _backward(
 
 
 def _results_of(operator: Signature, written: tuple[Value, ...]) -> tuple[Value, ...]:
-    """What the operator writes, without a context that it changes."""
+    """The outputs of the operator, without a context that it changes."""
     pairs = zip(operator.outputs, written, strict=True)
     return tuple(value for p, value in pairs if p.name != "this")
 

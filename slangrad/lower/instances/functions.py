@@ -1,4 +1,4 @@
-"""Function bodies: parameters become variables, the result and what was written is yielded.
+"""Function bodies: parameters become variables; the result and the outputs are yielded.
 
 float f(float x, inout float y) { y += x; return x; }     func @f(%x, inout %y) -> (f32) { ... yield %x, %y.1 }
 """
@@ -39,7 +39,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         lower_dispatch(f, signature, reference, keys, key)
     elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
-    elif declared.body is None and derivatives is not None:  # there is something to call, if not itself
+    elif declared.body is None and derivatives is not None:  # there is a body to call, if not its own
         attributes["bodiless"] = True
     else:
         lower_body(f, declared)
@@ -129,7 +129,7 @@ def _lower_primitive(f: Frame, reference: DeclRef) -> None:
 
 
 def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tuple[Value, ...]:
-    """The return value, then what `out` and `inout` parameters hold at the end."""
+    """The return value, then the final values of `out` and `inout` parameters."""
     pairs = zip(keys, signature.parameters, strict=True)
     written = [held(f, key) for key, p in pairs if p.direction != "in"]
     if signature.result_type is not None:
@@ -155,7 +155,7 @@ def _custom_derivatives(lowering: Lowering, signature: Signature, reference: Dec
 
 
 def _attributes(declared: ast.Declaration) -> FunctionAttributes:
-    """What a function says to later passes."""
+    """The attributes of a function for later passes."""
     attributes: FunctionAttributes = {"library": True} if declared.span.source.is_library else {}
     for name, attribute in ATTRIBUTES.items():
         if declared.attribute(name) is not None:

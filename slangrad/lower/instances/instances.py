@@ -3,8 +3,7 @@
     sum<float3, 4>      Foo<int>.bar      bwd_diff(square)
 
 A call asks for the signature of its callee, which enters the callee into the worklist; names are readable and
-unique. Functions that call themselves become loops in the end (`recursion`); generics that never come to an end are
-refused.
+unique. Functions that call themselves become loops (`recursion`); generics with endless instances are refused.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Instances(Lowering):
             self._worklist.append((signature, reference))
 
     def referring(self, reference: DeclRef) -> Referring:
-        """What a `ref` accessor became that tells the place it returns."""
+        """The function of a `ref` accessor, which returns the descriptor of the place."""
         referring = self._referring.get(reference.key)
         if referring is None:
             self._refuse_circle(reference)
@@ -120,7 +119,7 @@ class Instances(Lowering):
         return signature
 
     def finish(self) -> core.Program:
-        """Lower everything that was asked for, and what that asks for."""
+        """Lower all requested functions, and those that they request."""
         while not self.reporter.has_errors and (self._lower_next() or self._initializers.lower_next()):
             pass
         self._initializers.number()
@@ -163,7 +162,7 @@ class Instances(Lowering):
     def _thrown(
         self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
     ) -> Iterator[SignatureParameter]:
-        """What a function that throws gives besides: whether it did, and the error."""
+        """The further results of a function that throws: whether it did, and the error."""
         if info.throws is not None:
             yield self._parameter("thrown", of, checked_types.BOOL, "out", False)
             yield self._parameter("error", of, info.throws, "out", differentiable)
@@ -173,7 +172,7 @@ class Instances(Lowering):
     ) -> Iterator[SignatureParameter]:
         key, constructs = dispatched(self, of), isinstance(of.declaration, ast.Constructor)
         if (constructs or info.this_type is None) and isinstance(key, ast.Interface):
-            # the object that tells the type
+            # the object that decides the type
             yield self._parameter("this", of, checked_types.parameter_type(key), "in", False)
         if info.this_type is not None and not constructs:
             direction = "inout" if info.mutating else "in"
@@ -225,7 +224,7 @@ class Instances(Lowering):
             name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False
         )
 
-    # --- what has no end
+    # --- endless instances
 
     def _refuse_endless(self, reference: DeclRef, caller: Frame | None) -> None:
         """Raise when a generic asks for instance after instance of itself, or for too many in all."""
@@ -257,12 +256,13 @@ class Instances(Lowering):
             self.reporter.raise_if_errors()
 
     def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
-        """Raise where a texture is read or written: its members have names, so that programs load, and no bodies."""
+        """Raise where a texture is sampled: such members have names, so that programs load, and no bodies."""
         declared = reference.declaration
         if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
             span = declared.span if caller is None else caller.b.span
-            note = "pass the values in a buffer or tensor"
-            self.reporter.error("E9001", "textures are not supported", span, note)
+            message = f"'{declared.name}' of textures is not supported"
+            note = "t[index] and t.Load(location) read texels; write the interpolation in Slang"
+            self.reporter.error("E9001", message, span, note)
             self.reporter.raise_if_errors()
 
 

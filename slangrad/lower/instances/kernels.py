@@ -1,4 +1,4 @@
-"""Kernels: uniform parameters come from the launch, the others say by a semantic what each thread knows.
+"""Kernels: uniform parameters come from the launch, the others have semantics for values of the thread.
 
 [shader("compute")] void main(uniform float* p, uint3 id : SV_DispatchThreadID)
 
@@ -110,7 +110,7 @@ def _known_to_thread(
     t: Type,
     group: tuple[int, ...],
 ) -> Value:
-    """What a semantic says, or for a struct those of its fields."""
+    """The value of a semantic, or for a struct those of its fields."""
     if not declared.semantics:
         if isinstance(kind, checked_types.StructType):
             parts = [

@@ -1,8 +1,8 @@
-"""The functions of `ref` accessors: what tells a place is taken apart from it, and how it is put together is kept.
+"""The functions of `ref` accessors: a place is split into a descriptor of values and a recipe to rebuild it.
 
 ref { if (i < 0) return first; return rest[i]; }
 
-func @ref(%this, %i) -> (which, index)          which `return` was met, and what says where its place is
+func @ref(%this, %i) -> (which, index)          which `return` ran, and the values that identify its place
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WHICH = "which"
 
 
 def lower_referring(lowering: Lowering, signature: Signature, reference: DeclRef) -> Referring:
-    """The function of a `ref` accessor, which tells the place instead of reading it."""
-    first = _Returns(lowering, signature, reference, None)  # a first time for the types of what is returned
+    """The function of a `ref` accessor, which returns the descriptor of the place instead of reading it."""
+    first = _Returns(lowering, signature, reference, None)  # a first time for the types of the results
     first.lower()
     second = _Returns(lowering, signature, reference, first.forms)
     lowering.ir.add(second.lower())
@@ -106,7 +106,7 @@ class _Returns:
 
 
 def _apart(f: Frame, place: Place) -> tuple[list[Value], Again]:
-    """The values that say where a place is, and how it is put together of others."""
+    """The values that identify a place, and the recipe that rebuilds it from other values."""
     if isinstance(place, Accessed):
         place = place.at_hand(f)
     if isinstance(place, LocalPlace):

@@ -30,7 +30,7 @@ def refuse_other_waves(f: Frame, declared: ast.Function) -> None:
 
 
 def note_wave_size(program: Program, kernel: Function, reporter: Reporter) -> None:
-    """Tell later passes how wide the waves of a kernel are, if it uses them."""
+    """Record the width of a kernel's waves for later passes, if it uses them."""
     used = _first_use(program, kernel)
     if used is None:
         return

@@ -1,1 +1,1 @@
-"""What types become; the function that is being made, and what lower rooms ask of higher ones."""
+"""IR types of checked types; the function under construction, and the methods that higher folders implement."""

@@ -15,8 +15,8 @@ from slangrad.lower.model.flow import SSABuilder
 
 @dataclass(slots=True)
 class GuardedAddress:
-    """With a guard, a bool, nothing is there where it is false: reads give zero. With `cut` what is read is a
-    constant."""
+    """With a guard, a bool, there is no memory where it is false: reads give zero. With `cut` loaded values are
+    constants."""
 
     pointer: Value
     guard: Value | None = None

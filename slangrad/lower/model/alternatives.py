@@ -2,8 +2,8 @@
 
 IShape  ->  (Circle, Square)      IShape.Item, an associated type  ->  (Circle.Item, Square.Item)
 
-These are the types that the program converts to the interface, in the order in which that is found. One that is found
-after the interface got its form makes lowering begin again with what is known by then.
+These are the types that the program converts to the interface, in the order of discovery. A type found after the
+interface got its form makes lowering begin again, with all types found so far.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Types = tuple[checked.Type, ...]
 
 
 class Alternatives:
-    """What is known about interface values in one program; it lives as long as lowering begins again."""
+    """Facts about interface values in one program; kept while lowering begins again."""
 
     def __init__(
         self, program: CheckedProgram, root: ast.Declaration, conformances: tuple[Conformance, ...]
@@ -35,7 +35,7 @@ class Alternatives:
         ] = {}  # functions that are made for each type of a value
         self._lacking: dict[checked.Type, Span | None] = {}
         self._known: dict[checked.Type, dict[checked.Type, Span | None]] = {}
-        self._asked: dict[checked.Type, Types] = {}  # as they are until lowering begins again
+        self._asked: dict[checked.Type, Types] = {}  # valid until lowering begins again
         for conformance in conformances:
             self.add(conformance.interface, conformance.type)
             ids = self._given.setdefault(conformance.interface, {})
@@ -48,11 +48,11 @@ class Alternatives:
         self._lacking.clear()
 
     def lacks(self, t: checked.Type, span: Span | None) -> None:
-        """A value is used that no type is known for; perhaps there will be one."""
+        """A value without any known type is used; one may be found later."""
         self._lacking.setdefault(t, span)
 
     def report(self, reporter: Reporter) -> None:
-        """When everything is lowered: what no type was found for."""
+        """At the end of lowering: report interfaces without any type."""
         note = "convert a value to it, or give a type that conforms when linking"
         for t, span in self._lacking.items():
             reporter.error("E0701", f"no type is known that a '{t}' could have", span, note)
@@ -80,7 +80,7 @@ class Alternatives:
         return conforming_types(self.program, self.program.module_of(self.root), interface)
 
     def open_function(self, declared: ast.Declaration, key: GenericKey) -> None:
-        """A generic function has to know the type of the value that it is called with."""
+        """A generic function needs the type of its argument."""
         self.opened[declared] = key
         self.grew = True
 

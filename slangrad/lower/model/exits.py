@@ -1,4 +1,5 @@
-"""`return`, `break`, `continue` and `throw` as variables: each sets a flag, and what follows runs where none is set.
+"""`return`, `break`, `continue` and `throw` as variables: each sets a flag, and the code after it runs where none
+is set.
 
     if (c) return x;  rest        returned = true in the arm; `rest` goes into the other arm, or a branch
     while (a) { ... break; ... }  while (a && !broke) { ... }
@@ -31,7 +32,7 @@ class Flag:
 
 @dataclass(slots=True, eq=False)
 class ExitTarget:
-    """What exits lead out of. `kind`: "loop", "switch" or "block", which is left by its label only."""
+    """A target of exits. `kind`: "loop", "switch" or "block", which is left by its label only."""
 
     kind: str
     label: str | None
@@ -41,7 +42,7 @@ class ExitTarget:
 
 @dataclass(slots=True, eq=False)
 class Handler:
-    """A `catch`: what is thrown in what it is around."""
+    """A `catch`: the errors thrown in its block."""
 
     catch: ast.Catch
     threw: Flag = field(default_factory=lambda: Flag("threw"))
@@ -49,7 +50,7 @@ class Handler:
 
 
 def _takes(kind: str, label: str | None, statement: ast.Break | ast.Continue) -> bool:
-    """Whether a jump leads here, as far as nothing within takes it."""
+    """Whether a jump leads here, unless a target inside takes it."""
     if isinstance(statement, ast.Continue) and kind != "loop":
         return False
     return kind != "block" if statement.label is None else statement.label == label
@@ -76,7 +77,7 @@ def exited(f: Frame, but: Flag | None = None) -> Value:
 
 
 def find_target(f: Frame, statement: ast.Break | ast.Continue) -> ExitTarget:
-    """Where a break or continue leads; the checker has made sure that there is such a place."""
+    """The target of a break or continue; the checker guarantees that there is one."""
     for target in reversed(f.exits):
         if isinstance(target, ExitTarget) and _takes(target.kind, target.label, statement):
             return target
@@ -102,7 +103,7 @@ def assigned_flags(f: Frame, body: ast.Node, target: ExitTarget, *others: ast.Ex
 
 
 def _thrown_out_of(f: Frame, node: ast.Node) -> Iterator[Key]:
-    """What tells handlers around of an error."""
+    """The variables of the handlers around."""
     for inner in walk(node):
         form = inner if isinstance(inner, ast.Throw) else getattr(inner, "ref", None)
         if isinstance(form, (ast.Throw, checked.Try)):
@@ -130,7 +131,7 @@ def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: ExitT
     return outside
 
 
-Inner = tuple[tuple[str, str | None], ...]  # (kind, label) of what is within, outermost first
+Inner = tuple[tuple[str, str | None], ...]  # (kind, label) of the targets inside, outermost first
 
 
 def _stays_within(statement: ast.Break | ast.Continue, inner: Inner) -> bool:

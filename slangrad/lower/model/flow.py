@@ -1,4 +1,4 @@
-"""What variables hold at a point of a function that is being made, and structured control flow.
+"""The values of variables at a point of a function under construction, and structured control flow.
 
     if (c) x = 1;         %x2 = if %c { %one = const 1  yield %one } else { yield %x1 }
 
@@ -50,7 +50,7 @@ Values = Callable[[], Iterable[Value] | None]  # code that is lowered, and the v
 
 @dataclass(slots=True)
 class Arm:
-    """Code that was lowered aside: its ops, what the variables hold after it, the values it gives."""
+    """Code that was lowered aside: its ops, the variables after it, the values it gives."""
 
     builder: Builder
     variables: Variables
@@ -61,7 +61,7 @@ class Arm:
 
 
 class SSABuilder:
-    """The builder, and what the variables hold."""
+    """The builder, and the values of the variables."""
 
     def __init__(self, span: Span | None) -> None:
         self.b = Builder(span=span)
@@ -90,13 +90,14 @@ class SSABuilder:
             builder.span = self.b.span = outer
 
     def detached(self, value: Value) -> Value:
-        """Without derivative; only floats and what is made of them can carry one."""
+        """Without derivative; only floats and aggregates of floats can carry one."""
         return self.emit("detach", value) if contains(value.type, is_float) else value
 
     # --- structured control flow
 
     def arm(self, lower: Values) -> Arm:
-        """Lower aside, into a builder and on variables of its own; `join` and `keep` make it happen."""
+        """Lower aside, into a separate builder and on a copy of the variables; `join` and `keep` insert the
+        code."""
         outer, before = self.b, self.variables
         self.b, self.variables = outer.nested(), dict(before)
         try:
@@ -106,7 +107,7 @@ class SSABuilder:
             self.b, self.variables = outer, before
 
     def keep(self, arm: Arm) -> tuple[Value, ...]:
-        """What was lowered aside happens here, always."""
+        """Insert code that was lowered aside here, unconditionally."""
         self.b.absorb(arm.builder)
         self.variables = arm.variables
         return arm.values
@@ -123,7 +124,7 @@ class SSABuilder:
         return self.join(condition, self.arm(then), self.arm(otherwise), hint)
 
     def join(self, condition: Value, then: Arm, otherwise: Arm, hint: str = "") -> tuple[Value, ...]:
-        """One of two arms happens, as the condition says; variables that an arm changed are merged."""
+        """Insert one of two arms by the condition; variables that an arm changed are merged."""
         arms = (then, otherwise)
         before = self.variables
         changed = [key for key, old in before.items() if any(arm.variables[key] is not old for arm in arms)]
@@ -152,8 +153,8 @@ class SSABuilder:
     # --- leaving from within an expression
 
     def leave_where(self, left: Value, flags: list[Key]) -> None:
-        """What is lowered next, up to the end of the `finished` around it, runs only where control has not left, so
-        that `flags` are false."""
+        """Code lowered next, up to the end of the `finished` around it, runs only where control has not left, so
+        `flags` are false there."""
         if self.b.constant_of(left) is False:
             return
         unset = {flag: self.variables[flag] for flag in flags}
@@ -162,7 +163,7 @@ class SSABuilder:
         self.variables = {**self.variables, **dict.fromkeys(unset, self.false())}
 
     def finished(self, lower: Values) -> tuple[Value, ...]:
-        """What `lower` gives; zero where control has left meanwhile."""
+        """The results of `lower`; zero where control has left meanwhile."""
         depth = len(self._unfinished)
         values = tuple(lower() or ())
         while len(self._unfinished) > depth:
@@ -266,7 +267,7 @@ def declaration_of(key: Key) -> Key:
 def _agreed(
     outer: Builder, builders: list[Builder], condition: Value, left: Value, right: Value
 ) -> Value | None:
-    """What the merged value is when no `if` result is needed for it."""
+    """The merged value if it needs no result of an `if`."""
     if left is right:
         return left
     x, y = builders[0].constant_of(left), builders[1].constant_of(right)

@@ -1,9 +1,9 @@
-"""A function that is being made, as all rooms see it: its frame, places in it, the program around it.
+"""The function under construction for all folders of `lower`: its frame, its places, the program around it.
 
-In: nothing.   Out: `Frame`, the first argument of all that lowers; `Place`; `Lowering`.
+In: nothing.   Out: `Frame`, the first argument of all lowering functions; `Place`; `Lowering`.
 
-The abstract methods are the questions that lower files ask of higher ones; `bodies.body.Body` and
-`instances.instances.Instances` answer them, so files import each other in one direction only.
+Lower files call the abstract methods, and `bodies.body.Body` and `instances.instances.Instances` implement them, so
+files import each other in one direction only.
 """
 
 from __future__ import annotations
@@ -37,50 +37,50 @@ from slangrad.syntax import ast
 
 
 class Place(ABC):
-    """Something that can be read and, unless it is a temporary, written."""
+    """A place that can be read and, unless it is a temporary, written."""
 
     type: Type
 
     def get(self, f: Frame) -> Value:
-        """Its value; without derivative where the place is declared to carry none."""
+        """Its value; without derivative if its declaration has none."""
         value = self.read(f)
         return f.detached(value) if f.differentiable and self.is_cut(f) else value
 
     @abstractmethod
     def read(self, f: Frame) -> Value:
-        """The same whatever is declared."""
+        """Its value with derivative in any case."""
 
     @abstractmethod
     def set(self, f: Frame, value: Value) -> None:
         """Write it."""
 
     def is_cut(self, f: Frame) -> bool:
-        """A `no_diff` variable or field, a part of a struct that is not differentiable, or what is in one."""
+        """A `no_diff` variable or field, a part of a struct that is not differentiable, or a part of one."""
         return False
 
     def address(self, f: Frame) -> GuardedAddress | None:
-        """Where in memory the place is; None for what lives in values."""
+        """The address of the place; None for places in values."""
         return None
 
     def peek(self, f: Frame) -> Value:
-        """What is there now, where writing it back reports an index out of range anyway."""
+        """The current value, without a report of an index out of range, because writing it back reports."""
         return self.read(f)
 
     def for_update(self, f: Frame) -> Place:
-        """The place for reading it and then writing it: what says where it is runs and is checked once."""
+        """The place for reading it and then writing it: its indices are computed and checked once."""
         return self
 
     def for_atomics(self, f: Frame) -> Place:
-        """The place as atomic operations change it: the memory itself, where reading and writing go another way.
+        """The place for atomic operations: the memory itself, if reading and writing go through accessors.
         `NoPlace` where there is none."""
         return self
 
     def is_own(self) -> bool:
-        """Whether no other thread sees it: a variable of the thread, a value, or a part of these."""
+        """Whether no other thread reaches it: a variable of the thread, a value, or a part of these."""
         return False
 
     def for_parts(self, f: Frame) -> Place:
-        """The place as what parts of it are read from and written to: what says where it is runs once."""
+        """The place for reading and writing its parts: its indices are computed once."""
         return self
 
     def field(self, f: Frame, name: str) -> Place:
@@ -112,7 +112,7 @@ class Referring:
 
     @property
     def descriptor(self) -> tuple[Type, ...]:
-        """What it gives besides what it changed: which form, if there are several, and the values of each."""
+        """Its results besides changed parameters: which form, if there are several, and the values of each."""
         which = (U32,) if len(self.forms) > 1 else ()
         return (*which, *(t for form in self.forms for t in form.types))
 
@@ -126,7 +126,7 @@ class Acted:
 
 
 class Lowering(ABC):
-    """One program being lowered: what its functions share."""
+    """One program being lowered: the state that its functions share."""
 
     def __init__(
         self, program: CheckedProgram, options: Options, reporter: Reporter, alternatives: Alternatives
@@ -143,7 +143,7 @@ class Lowering(ABC):
         self.statics = Statics(program, self.unique)
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
         self.acting: dict[tuple[object, ...], Acted] = {}  # functions, see calls/lending.py
-        self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
+        self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and its requester
         self.asked_at: dict[str, Span | None] = {}  # and where
         self.rounds = 0  # of all $for
 
@@ -188,7 +188,7 @@ class Frame(SSABuilder, ABC):
         self.program = lowering.program
         self.substitution = substitution
         self.differentiable = differentiable
-        # Of each load, store and atomic: the library looks at bounds before it follows its own pointers.
+        # Of each load, store and atomic: the library checks bounds before it follows its own pointers.
         self.access: Attributes = {"trusted": True} if declared.span.source.is_library else {}
         self.addressed: set[Key] = set()  # variables that live in memory, see places/variables.py
         self.homes: Variables = {}  # where they do
@@ -206,7 +206,7 @@ class Frame(SSABuilder, ABC):
 
     @property
     def scope(self) -> Scope:
-        """Where names in attributes are looked up."""
+        """The scope of names in attributes."""
         return self.program.scope_of(self.declared)
 
     def concrete(self, t: checked.Type) -> checked.Type:
@@ -241,7 +241,7 @@ class Frame(SSABuilder, ABC):
 
     @contextmanager
     def element(self, packs: tuple[Pack, ...], index: int) -> Iterator[None]:
-        """What is lowered within is about one element of packs."""
+        """A context for lowering code for one element of packs."""
         outer = self.index, self.substitution
         elements: Bindings = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
         self.index, self.substitution = index, {**self.substitution, **elements}
@@ -261,11 +261,11 @@ class Frame(SSABuilder, ABC):
 
     @abstractmethod
     def effect(self, node: ast.Expression) -> None:
-        """Run an expression whose value nobody wants; it may be void."""
+        """Run an expression whose value is not used; it may be void."""
 
     @abstractmethod
     def place(self, node: forms.Base) -> Place:
-        """Where an expression's value is; a temporary for what has no home."""
+        """The place of an expression's value; a temporary for a value without one."""
 
     @abstractmethod
     def part(self, part: forms.Part) -> Value:

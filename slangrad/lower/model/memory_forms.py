@@ -1,6 +1,6 @@
-"""The forms of types in memory, as kernels have them: interface values are words, and forms have derivatives.
+"""The forms of types in memory for kernels: interface values are words, and forms have derivatives.
 
-Also enters what the derivative of a form is, for variables of a function that have addresses.
+Also enters the derivative type of a form, for variables of a function that have addresses.
 """
 
 from __future__ import annotations

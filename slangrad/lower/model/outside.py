@@ -1,8 +1,8 @@
-"""Names of what is outside of functions: fields of the argument block, static variables, memory of a group.
+"""Names of variables outside of functions: fields of the argument block, static variables, memory of a group.
 
 uniform float* p;   ->   "p", a field of the argument block         static int count = 1;   ->   "static count"
 
-A name is given when a variable is first met; the initializers of static variables wait here to be lowered.
+A variable gets its name on first use; the initializers of static variables wait here to be lowered.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LaunchParameters:
 
 
 class Statics:
-    """The static variables that were met, and those whose first values wait to be lowered."""
+    """The static variables in use, and those whose first values wait to be lowered."""
 
     def __init__(self, program: CheckedProgram, unique: Callable[[str], str]) -> None:
         self._program, self._unique = program, unique

@@ -19,7 +19,7 @@ class SignatureParameter:
     type: Type
     direction: str  # "in", "out" or "inout"
     differentiable: bool  # neither no_diff nor of a type without derivative
-    cut: bool  # of a type with derivative, but none passes: what is given to it is detached
+    cut: bool  # of a type with derivative, but none passes: its argument is detached
     dual: Type | None = None  # of a pointer whose derivatives are followed: the type of its other half
     lent: bool = False  # memory of the caller, by its address (calls/lending.py)
 
@@ -31,9 +31,9 @@ class Signature:
     result: checked.Type
     result_type: Type | None
     result_differentiable: bool
-    differentiable: bool  # else what it gives is detached
+    differentiable: bool  # else its result is detached
     dual: Type | None = None  # of the result
-    throws: bool = False  # the last two parameters are what tells of an error
+    throws: bool = False  # the last two parameters are those of an error
 
     @property
     def has_this(self) -> bool:

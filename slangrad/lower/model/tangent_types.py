@@ -1,4 +1,4 @@
-"""Types of derivatives: of which types there are any, and what of a struct is in them.
+"""Types of derivatives: which types have one, and which fields of a struct it has.
 
 struct S : IDifferentiable { float x; int n; }     ->     struct S.Differential { f32 x }, its field 0 is that of S
 

@@ -2,7 +2,7 @@
 
     float3 -> f32x3     Foo<float, 4> -> struct "Foo<float, 4>"    int[4] -> [4 x i32]    enum -> its integer
 
-Types of one name from different places stay different. What a struct has for a derivative is in tangent_types.py.
+Types of one name from different places stay different. tangent_types.py has the derivatives of structs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class IRTypeMap:
         self._parts: dict[types.Type, int] = {}  # of structs
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
-        """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
+        """The IR type; raises CompileError for a type without one."""
         try:
             return self.map(t)
         except Unlowerable as reason:
@@ -141,18 +141,18 @@ class IRTypeMap:
         return self._alternatives.ids(self.dynamics[t])
 
     def memory(self, t: types.Type, rules: str = "") -> types.Type:
-        """The form of a type in memory, by the rules of the checker; its own where it lies there as it is."""
+        """The form of a type in memory, by the rules of the checker; the type itself if both are the same."""
         return self._memory.of(t, rules_from(rules))
 
     def value(self, t: types.Type) -> types.Type:
-        """What is computed with, by its form in memory."""
+        """The type of values, by its form in memory."""
         if isinstance(t, types.Array):
             return types.array(self.value(t.element), t.length)
         of = self._interfaces.get(t)
         if of is None:
             return types.value_of(t)
         lowered = self.of(of)
-        self.memory(lowered)  # which looks whether all of its types have room there
+        self.memory(lowered)  # which checks whether all of its types have room there
         return lowered
 
     def holds_interfaces(self, t: types.Type) -> bool:
@@ -178,8 +178,8 @@ class IRTypeMap:
         return self._forms[of]
 
     def _any_size(self, of: checked.Type) -> int:
-        """The bytes that the types behind an interface may take: as the attribute says, or as the largest of those
-        without generic parameters does, so that all kernels and the host agree."""
+        """The bytes that the types behind an interface may take: by the attribute, or by the largest type without
+        generic parameters. So all kernels and the host agree."""
         if not isinstance(of, checked.InterfaceType):
             return round_up(
                 max((self._behind(alternative).size for alternative in self.alternatives(of)), default=0), 4
@@ -198,7 +198,7 @@ class IRTypeMap:
         return round_up(size, 4)
 
     def _behind(self, t: checked.Type) -> Layout:
-        """How a value lies behind the header, without what its pointers point to."""
+        """The layout of a value behind the header; pointees are not part of it."""
         if isinstance(t, checked.Pointer):
             return any_value_layout(types.pointer(types.U8))
         if isinstance(t, checked.InterfaceType):
@@ -221,7 +221,7 @@ class IRTypeMap:
             self.reporter.error(code, message, span, note)
 
     def any_layout(self, t: types.Type) -> Layout:
-        """How a value lies behind the header of an interface value."""
+        """The layout of a value behind the header of an interface value."""
         return any_value_layout(self.memory(t))
 
     def _scalar(self, t: checked.Type) -> types.Scalar:
@@ -255,7 +255,7 @@ class IRTypeMap:
         return lowered
 
     def _parts_of(self, t: types.Type) -> int:
-        """Of how many scalars and arrays of scalars a type is made."""
+        """The number of scalars and arrays of scalars of a type."""
         if isinstance(t, types.Array):
             return self._parts_of(t.element)
         if isinstance(t, types.Matrix):
@@ -274,7 +274,7 @@ class IRTypeMap:
         return types.array(element, count)
 
     def _name(self, t: checked.Type) -> str:
-        """As a reader would write it; with a number behind it when another type has it already."""
+        """A readable name, with a number behind it if another type has it already."""
         if t.weight > checked.HEAVIEST:
             raise Unlowerable("the arguments of a generic type are nested too deeply", "E0702")
         return self._unique(str(t))

@@ -1,4 +1,4 @@
-"""What has no IR form."""
+"""The exception for types without an IR form."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What can be read and assigned: variables and parts of them, memory, what is outside of functions."""
+"""Places that can be read and assigned: variables and parts of them, memory, variables outside of functions."""

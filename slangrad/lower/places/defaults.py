@@ -2,8 +2,7 @@
 
 struct S { int a = 1; int b = a + 1; }     S()  ->  %b = add 1, 1    make 1, %b
 
-The initializer of a field sees the fields before it. It stands elsewhere and is run here, seen through the
-substitution of the struct.
+The initializer of a field can use the fields before it. It runs here, under the substitution of the struct.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from slangrad.syntax.ast.walk import walk
 
 
 def initial_value(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
-    """What a variable is where control comes to its declaration."""
+    """The value of a variable at its declaration."""
     if declared.initializer is not None:
         return f.value(declared.initializer)
     if info.initial is not None:
@@ -52,7 +51,7 @@ def struct_of_parts(f: Frame, parts: Sequence[checked.Part], t: Type) -> Value:
 
 
 def _sees_fields(initializer: ast.Expression | None) -> bool:
-    """Whether an initializer uses `this`, written or understood."""
+    """Whether an initializer uses `this`, explicitly or not."""
     if initializer is None:
         return False
     forms = [node.ref for node in walk(initializer) if isinstance(node, ast.Expression)]
@@ -74,7 +73,7 @@ def _with_this(f: Frame, this: Value, part: checked.Part) -> Value:
 
 
 def field_default(f: Frame, reference: DeclRef) -> Value:
-    """A field's initializer, seen through the substitution of the struct."""
+    """A field's initializer, under the substitution of the struct."""
     resolved = f.resolve(reference)
     declared: ast.Variable = resolved.declaration
     info: checked.VariableInfo = f.program.info(declared)

@@ -2,8 +2,8 @@
 
     a.b[i].xy = v      ->   get the old aggregates on the way down, `set` and `set_index` on the way up
 
-A place in memory goes down by address instead (`member`, `offset`), so that only the element is touched. Properties and
-subscripts are in calls/accessors.py.
+A place in memory goes down by address instead (`member`, `offset`), so that only the element is touched. Properties
+and subscripts are in calls/accessors.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slangrad.lower.values import any_values
 
 
 class Aggregate(Place):
-    """What is read and written as a whole: parts of it are parts of its value."""
+    """A place that is read and written as a whole: parts of it are parts of its value."""
 
     def is_own(self) -> bool:
         return True
@@ -60,7 +60,7 @@ class LocalPlace(Aggregate):
 
 @dataclass(slots=True)
 class Temporary(Aggregate):
-    """A value that has no home; writes change this copy only."""
+    """A value without a place; writes change this copy only."""
 
     value: Value
 
@@ -170,7 +170,8 @@ class SwizzlePlace(Aggregate):
 
 @dataclass(slots=True)
 class NoPlace(Temporary):
-    """What an atomic operation cannot act on, why, and what to write instead; whoever would act on it reports that."""
+    """A place that no atomic operation can act on, with the reason and the cure, which an operation on it
+    reports."""
 
     what: str
     note: str
@@ -183,7 +184,7 @@ class NoPlace(Temporary):
 
 
 def no_place(place: Place) -> NoPlace | None:
-    """Where a place is a part of no place."""
+    """The part of a place that has no place."""
     while isinstance(place, (Component, SwizzlePlace)):
         place = place.parent
     return place if isinstance(place, NoPlace) else None
@@ -198,7 +199,7 @@ def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
 
 @dataclass(slots=True)
 class MemoryPlace(GuardedAddress, Place):
-    """What a pointer points to. Memory may have another form than values: `type` is that of values."""
+    """The pointee of a pointer. Memory may have another form than values: `type` is that of values."""
 
     @property
     def type(self) -> Type:  # type: ignore[override]
@@ -249,7 +250,7 @@ class MemoryPlace(GuardedAddress, Place):
         return f.emit("bitcast", whole.pointer, type=first)
 
     def inner(self, f: Frame) -> MemoryPlace:
-        """Where the parts are: inside of what a form has around them."""
+        """The address of the parts, inside of a form."""
         if not part_of(self.form):
             return self
         return MemoryPlace(f.emit("member", self.pointer, index=0), self.guard, self.cut).inner(f)
@@ -299,5 +300,5 @@ def in_memory(f: Frame, place: Place) -> MemoryPlace | None:
 
 
 def behind_pointer(f: Frame, address: Value) -> MemoryPlace:
-    """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
+    """Values read there in a function without a derivative are constants, for any pointer."""
     return MemoryPlace(address, cut=not f.differentiable and not f.declared.span.source.is_library)

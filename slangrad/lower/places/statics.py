@@ -41,7 +41,7 @@ def place_of_static(f: Frame, resolved: DeclRef, t: Type) -> Place:
 
 
 def declare(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> None:
-    """Control comes to the declaration of a static variable of a function."""
+    """The declaration of a static variable in a function."""
     resolved = DeclRef(declared, f.substitution)
     name = f.lowering.statics.name_of(resolved)
     if not is_initialized_late(f.program, declared):

@@ -2,7 +2,7 @@
 
     int x = 1; int* p = &x;        %x = variable : ptr<i32>     store %x, 1     %p = %x
 
-`opt/simplify/variables.py` makes values of those of which it knows all uses, once functions are inlined.
+`opt/simplify/variables.py` makes values of those whose uses are all known, after inlining.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def addressed_variables(body: ast.Node) -> set[Key]:
 
 
 def root_of_place(place: ast.Expression | checked.ThisValue | None, is_followed: bool = False) -> Key | None:
-    """The variable that a place is a part of; None where a pointer or a call leads there, unless these are followed."""
+    """The variable that a place is a part of; None where a pointer or a call leads there, unless these are
+    followed."""
     while place is not None:
         if isinstance(place, checked.ThisValue):
             return THIS if place.captured is None else place.captured
@@ -59,7 +60,7 @@ def _is_behind_pointer(place: ast.Expression) -> bool:
 
 
 def open_variable(f: Frame, key: Key, t: Type) -> None:
-    """Control comes to the declaration of a variable: memory for it, if it needs any."""
+    """The declaration of a variable: memory for it, if it needs any."""
     declaration = declaration_of(key)
     if declaration in f.addressed:
         constant = isinstance(declaration, ast.Declaration) and getattr(
@@ -98,7 +99,7 @@ def declare(f: Frame, key: Key, value: Value) -> None:
 
 
 def begin_body(f: Frame, body: ast.Node) -> None:
-    """What was entered as values and has its address taken in the body goes to memory."""
+    """Parameters that were entered as values, and whose address is taken in the body, go to memory."""
     f.addressed = addressed_variables(body) | {declaration_of(key) for key in f.lent}
     for key in [key for key in f.variables if declaration_of(key) in f.addressed]:
         with f.at(getattr(declaration_of(key), "span", None)):

@@ -23,7 +23,7 @@ Moves = list[tuple[Value, Value]]
 
 @dataclass(slots=True, eq=False)
 class Jump:
-    """`moves`: what becomes of which value."""
+    """`moves`: which value gets which one."""
 
     target: BasicBlock
     moves: Moves

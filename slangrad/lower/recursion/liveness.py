@@ -1,10 +1,10 @@
-"""Where values of blocks must be kept: nowhere, until the next block, or while others run.
+"""The storage of values of blocks: none, until the next block, or while others run.
 
 In: the blocks of functions that call each other (blocks.py).
-Out: what each block needs of others; the values that a call must not lose (`stacked`); ops that do not depend on how
-deep a call is (`early`), which run once, before all.
+Out: the values that each block needs from others; the values to save across calls (`stacked`); ops that do not
+depend on the depth of a call (`early`), which run once at the start.
 
-A parameter that every call passes on as it is, is the root's parameter and need not be kept.
+A parameter that every call passes on unchanged is the root's parameter and need not be kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Liveness:
         return set(self.live[end.after]) if isinstance(end, RecursiveCall) else set()
 
     def kept(self, block: BasicBlock) -> list[Value]:
-        """What is made in a block and needed after it, in the order of the text."""
+        """The values made in a block and needed after it, in the order of the text."""
         after = self.after(block)
         return [value for value in self._made[block] if value in after]
 

@@ -8,8 +8,8 @@
       if %block == 3 { ... %result = %stack_n[%depth] * %result; a return: %block = %returns[%depth], %depth - 1 }
     in_bounds %depth + 1, limit + 1
 
-So nothing after lowering knows of recursion: derivatives, lanes and tapes are those of any loop. Values that live over
-a call have a stack of their own; others stay where they are until the next block.
+So no later stage deals with recursion: derivatives, lanes and tapes are those of any loop. Values that live over a
+call have their own stack; others stay in registers until the next block.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Machine:
         return state
 
     def _sorted(self, block: BasicBlock) -> list[Value]:
-        """What lives at the beginning of a block, in an order that does not depend on the run."""
+        """The live values at the beginning of a block, in a deterministic order."""
         live = self._live.live[block]
         wanted = [self._live.canonical(v) for v in self._live.needs[block]]
         return [v for v in wanted if v in live]
@@ -123,7 +123,7 @@ class _Machine:
     # --- blocks
 
     def _block(self, b: Builder, state: State, block: BasicBlock) -> None:
-        """An `if` that does what the block does, when it is its turn."""
+        """An `if` that runs the block when it is its turn."""
         turn = b.emit("equal", state[BLOCK], b.constant(I32, block.number))
         inner, after, live = b.nested(), dict(state), self._live
         walk = Rebuild({"variable": partial(_at_depth, after[DEPTH])})

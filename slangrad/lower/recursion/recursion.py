@@ -2,7 +2,7 @@
 
 In: the functions of a program, as lowering made them.   Out: the same functions, none of which calls itself.
 
-Refused is what would need a derivative of a function to make that function: `bwd_diff(f)` within f.
+A function that needs its own derivative is refused: `bwd_diff(f)` within f.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Uses = dict[str, Op]
 
 
 def _uses(program: Program, f: Function) -> Uses:
-    """What a function calls or differentiates, and where first; derivatives before calls."""
+    """The functions that a function calls or differentiates, with the first place of each; derivatives before
+    calls."""
     uses: Uses = {}
     for op in walk(f.region):
         if op.name in REQUESTS or op.name == "call":

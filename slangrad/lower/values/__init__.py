@@ -1,1 +1,1 @@
-"""What is done to values, whatever expressions they come from."""
+"""Operations on values, independent of expressions."""

@@ -1,9 +1,9 @@
-"""Values of interface types in memory: Slang's form, 16 bytes of which the third word is the id of the type, then the
-bytes of the value, as many as the largest type takes or as [anyValueSize(n)] says.
+"""Values of interface types in memory, in Slang's form. A header of 16 bytes has the id of the type in its third
+word. Then come the bytes of the value: as many as the largest type takes, or n of [anyValueSize(n)].
 
 IShape { u32 type; Circle is0; Square is1 }     <->     { [5 x u32] }      0 0 <id> 0 <bits of the radius>
 
-A load takes the words apart for each type, a store puts the words of the type that is there together. A truth value
+A load unpacks the words for each type, a store packs the words of the value's type. A truth value
 takes four bytes here. `createDynamicObject` makes a value from an id and the bytes of another value in the same way,
 `reinterpret` a value from the bytes of another one.
 """
@@ -42,11 +42,11 @@ from slangrad.lower.values.byte_runs import (
     words_of,
 )
 
-ID = 8  # where in the header the id of the type stands
+ID = 8  # the place of the type's id in the header
 
 
 def from_memory(f: Frame, value: Value) -> Value:
-    """What was loaded as it is computed with."""
+    """A loaded value in the form for computation."""
     form, target = value.type, f.lowering.types.value(value.type)
     if target is form:
         return value
@@ -77,7 +77,7 @@ def turned(f: Frame, lines: Value, target: Type) -> Value:
 
 
 def to_memory(f: Frame, value: Value, form: Type) -> Value:
-    """What is computed with as it is stored."""
+    """A computed value in the form of memory."""
     if value.type is form:
         return value
     if value.type in f.lowering.types.dynamics:
@@ -90,7 +90,7 @@ def to_memory(f: Frame, value: Value, form: Type) -> Value:
 
 
 def _inner(f: Frame, value: Value, form: Type, inside: Type) -> Value:
-    """What the one field of a form holds."""
+    """The content of the one field of a form."""
     part = part_of(form)
     if part == WORDS:
         return f.emit("convert", value, type=inside)
@@ -133,8 +133,8 @@ def dynamic_object(f: Frame, name: str, places: list[Place], t: Type | None) -> 
 
 
 def reinterpret(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """`reinterpret<T>(value)`: the bytes that a value has behind an interface as those of another type; what one has
-    more than the other is dropped, what it lacks is zero."""
+    """`reinterpret<T>(value)`: the bytes that a value has behind an interface as those of another type. Surplus
+    bytes are dropped, missing bytes are zero."""
     assert t is not None
     value = places[0].get(f)
     if value.type is t:
@@ -179,7 +179,7 @@ def _parts(f: Frame, value: Value) -> list[Bytes]:
 
 
 def _encoded(f: Frame, value: Value, start: int) -> Iterator[Bytes]:
-    """The id, and the words of the type that is there."""
+    """The id, and the words of the value's type."""
     assert isinstance(value.type, Struct)
     number, ids = f.emit("get", value, index=0), f.lowering.types.ids(value.type)
     chosen = [f.emit("equal", number, f.b.constant(U32, i)) for i in range(len(ids))]
@@ -197,7 +197,7 @@ def _encoded(f: Frame, value: Value, start: int) -> Iterator[Bytes]:
 
 
 def _words_of_type(f: Frame, value: Value, chosen: list[Value], count: int) -> Value:
-    """The words of the first type whose condition holds; of the last one where none does."""
+    """The words of the first type whose condition holds, else of the last one."""
     assert isinstance(value.type, Struct)
     number = len(value.type.fields) - len(chosen)
 
@@ -209,7 +209,7 @@ def _words_of_type(f: Frame, value: Value, chosen: list[Value], count: int) -> V
 
 
 def _select(f: Frame, chosen: list[Value], values: list[Value]) -> Value:
-    """The value whose condition holds; the first one where none does."""
+    """The value whose condition holds, else the first one."""
     pairs = zip(chosen[1:], values[1:], strict=True)
     return reduce(lambda other, pair: f.emit("select", *pair, other), pairs, values[0])
 

@@ -63,7 +63,7 @@ def unsigned_of(t: Scalar) -> Scalar:
 
 
 class ByteForm:
-    """Where the scalars of values are among bytes, and values made from bytes: each type lies as in memory."""
+    """The offsets of a value's scalars, and values made from bytes: each type has its layout of memory."""
 
     def __init__(self, f: Frame) -> None:
         self.f = f

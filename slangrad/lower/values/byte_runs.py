@@ -2,8 +2,9 @@
 
     struct { uint16_t a, b; float w[64]; }    Piece(0, 2, %a)  Piece(2, 2, %b)  Run(4, 256, %words)
 
-A long array is packed and unpacked in loops, as many elements at a time as fill whole words. So code does not depend on
-its length, where arrays lie at other bytes in the one type than in the other, too. Lists are in the order of memory.
+A long array is packed and unpacked in loops, as many elements at a time as fill whole words. So code does not
+depend on its length, where arrays lie at other bytes in the one type than in the other, too. Lists are in the order
+of memory.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _part_at(parts: list[Bytes], at: int) -> int:
 
 
 def _moved(f: Frame, piece: BytePiece, start: int) -> Value:
-    """The piece's bits as they lie in what begins at `start`."""
+    """The piece's bits, shifted for a value that begins at `start`."""
     distance = 8 * abs(piece.start - start)
     name = "shl" if piece.start > start else "shr"
     return f.emit(name, piece.bits, f.b.constant(U64, distance)) if distance else piece.bits

@@ -1,9 +1,9 @@
-"""Values of interface types: which type they have is a number beside one field for each type that they can have.
+"""Values of interface types: the number of the type, beside one field for each possible type.
 
 IShape = { u32 type; Circle is0; Square is1; }          Circle -> IShape      make 0, %circle, (zero)
 
-What has to do with the type of the value, as its associated types, goes along: `narrow` takes a value apart for one
-of the types, `widen` puts it together again.
+Values of associated types have the same form: `narrow` takes a value apart for one of the types, `widen` puts it
+together again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def has_number(f: Frame, value: Value, number: int) -> Value:
 
 
 def narrow(f: Frame, value: Value, wide: checked.Type, target: checked.Type, number: int) -> Value:
-    """A value as it is where the type is known to be the one with that number."""
+    """A value for the type of that number."""
     if wide is target:
         return value
     if is_tangent(wide):
@@ -79,7 +79,7 @@ def require_kind(f: Frame, value: Value, wide: checked.Type, target: checked.Typ
             require_kind(f, f.emit("get", value, index=i), part_wide, part_target, number)
         return
     types, fitting = f.lowering.types.alternatives(wide), _numbers_of(f, wide, target)
-    if len(fitting) == len(types) or not fitting:  # nothing else can be there, or lowering begins again
+    if len(fitting) == len(types) or not fitting:  # no other type is possible, or lowering begins again
         return
     fits = f.false()
     for i in fitting:
@@ -91,7 +91,7 @@ def require_kind(f: Frame, value: Value, wide: checked.Type, target: checked.Typ
 
 
 def widen(f: Frame, value: Value, source: checked.Type, wide: checked.Type, number: int) -> Value:
-    """The inverse: what belongs to other types is zero."""
+    """The inverse: fields of other types are zero."""
     if wide is source:
         return value
     if checked.is_dynamic(wide):

@@ -49,7 +49,7 @@ def _unary(f: Frame, name: str, x: Value, result: Type) -> Value:
 
 
 def like(f: Frame, value: Value, t: Type) -> Value:
-    """A shift count in the type of what is shifted."""
+    """A shift count in the type of the shifted value."""
     scalar = scalar_of(t)
     assert scalar is not None
     if isinstance(value.type, Scalar):

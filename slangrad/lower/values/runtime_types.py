@@ -1,4 +1,4 @@
-"""What depends on a type that is known at run time only: which function is called, where the type has to be known.
+"""Code that depends on a type known at run time only: which function is called, and where the type is needed.
 
 shape.area()            the requirement of IShape is called; instances/dispatch.py makes its body
 T.kCount                of a value that tells which type T is: a constant for each type that it can have
@@ -23,8 +23,8 @@ from slangrad.syntax import ast
 
 
 def dispatched(lowering: Lowering, reference: DeclRef) -> GenericKey | None:
-    """What stands for a type that is known at run time only, where that decides what is called: the interface of a
-    requirement, or the generic parameter of a function that asks its type for more than methods."""
+    """The discriminating type of a callee that depends on a run-time type: the interface of a requirement, or the
+    generic parameter of a function that uses more of its type than methods."""
     interface = _interface_of(reference)
     key = lowering.alternatives.opened.get(reference.declaration) if interface is None else interface
     if key is None or key not in reference.substitution or not checked.is_dynamic(reference.type_for(key)):

@@ -14,6 +14,7 @@ from itertools import count
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
 from slangrad.ir.data import types as ir
 from slangrad.marshal.containers.containers import CONVERTED
@@ -23,8 +24,10 @@ from slangrad.marshal.containers.memory import (
     GIVEN,
     PRIMAL_PART,
     TENSOR_ACCESS,
+    TEXTURE_ACCESS,
     TORCH_ACCESS,
     TORCH_PAIR_ACCESS,
+    is_texture_type,
 )
 from slangrad.marshal.containers.values import CellPart, DiffPair, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.errors import CallError
@@ -42,11 +45,14 @@ from slangrad.tensors.torch_types import TORCH as PYTORCH
 from slangrad.tensors.torch_types import dtype_of, is_torch_type
 from slangrad.tensors.views import View
 
+TEXTURES = Late("slangrad.tensors.textures")
+MOST_TEXTURE_DIMENSIONS = 3
+
 Binder = Callable[["Created", int, ir.Type], Leaf]
 
 CREATED = -1
-VALUE, TENSOR, NUMPY, TORCH = "value", "tensor", "numpy", "torch"
-KINDS = (TENSOR, NUMPY, TORCH)
+VALUE, TENSOR, NUMPY, TORCH, TEXTURE = "value", "tensor", "numpy", "torch", "texture"
+KINDS = (TENSOR, NUMPY, TORCH, TEXTURE)
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,7 +78,8 @@ def kind_of(wanted: object) -> str | None:
     if wanted is np.ndarray:
         return NUMPY
     if isinstance(wanted, type):
-        return TORCH if is_torch_type(wanted) else _TAUGHT.get(wanted, "")
+        built_in = TORCH if is_torch_type(wanted) else TEXTURE if is_texture_type(wanted) else ""
+        return built_in or _TAUGHT.get(wanted, "")
     return None
 
 
@@ -281,10 +288,36 @@ def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)
 
 
+@dataclass(slots=True, frozen=True)
+class TextureMaker:
+    """Textures of texels of a type."""
+
+    lowered: ir.Type
+
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+        desc = TEXTURES.desc_of(self.lowered, shape)
+        return lambda: TEXTURES.Texture(device, desc)
+
+
+def _bind_texture(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    if TEXTURES.format_of(lowered) is None:
+        raise _refused(created, "texture")
+    if spot.role.differentiates:
+        message = "a texture has no place for the derivative of the result"
+        raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
+    if not 1 <= dims <= MOST_TEXTURE_DIMENSIONS:
+        message = f"a texture has 1 to {MOST_TEXTURE_DIMENSIONS} dimensions, and the call has {dims}"
+        raise CallError("E1011", message, (), 'use _result="tensor"')
+    created.made = CreatedResult(TextureMaker(lowered), give_itself)
+    return make_elements(Way(created.type, dims), spot, spot.role, "new Texture", TEXTURE_ACCESS, ())
+
+
 _NUMBERS = count()
 _BINDERS: dict[str, Binder] = {
     VALUE: _bind_value,
     TENSOR: _bind_tensor,
     NUMPY: _bind_numpy,
     TORCH: _bind_torch,
+    TEXTURE: _bind_texture,
 }

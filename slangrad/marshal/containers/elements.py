@@ -21,6 +21,7 @@ from slangrad.marshal.containers.memory import (
     Access,
     MemoryLeaf,
     Parts,
+    as_tensor,
     doing,
     parts_of,
 )
@@ -70,8 +71,7 @@ class ElementsLeaf(MemoryLeaf):
         return self.parts or (PRIMAL_PART,)  # what is not touched has sizes, too
 
     def instead(self, mode: str) -> str:
-        label = self.label
-        tensor = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
+        tensor = as_tensor(self.label, self.described)
         return f"pass {tensor}.with_grads({'tangent' if mode == TANGENT else ''})"
 
     def footprint(self, value: object) -> Footprint | None:

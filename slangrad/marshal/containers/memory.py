@@ -8,6 +8,7 @@ A leaf holds an Access and need not know which of these it has. PyTorch is not l
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -116,6 +117,14 @@ class ArrayAccess(AccessTo[AnyArray]):
             value[...] = copied
 
 
+def as_tensor(label: str, described: str) -> str:
+    """The text of a Tensor with the values of an argument."""
+    if described.startswith("Tensor"):
+        return label
+    values = f"{label}.to_numpy()" if "Texture" in described else label
+    return f"Tensor.from_numpy(device, {values})"
+
+
 def home_of(value: AnyArray) -> Device | None:
     """The device whose memory a value lies in; None for what is no device's."""
     if isinstance(value, Tensor):
@@ -182,8 +191,36 @@ class AccessToTensor(AccessTo[Tensor]):
             _PARTS[GIVEN](value).put_numbers(_PARTS[GIVEN](copied).numbers())
 
 
+def is_texture_type(kind: type) -> bool:
+    """Whether objects of a class are textures. None are before their module is loaded."""
+    textures = sys.modules.get("slangrad.tensors.textures")
+    base = getattr(textures, "Texture", None)  # absent while the module is being loaded
+    return isinstance(base, type) and issubclass(kind, base)
+
+
+class AccessToTexture(AccessTo[HostValue]):
+    """Textures, by the texels of their first level; they have no derivatives."""
+
+    def layout_finder(self, parts: Parts) -> Find:
+        return attrgetter("layout")
+
+    def memories(self, value: HostValue, parts: Parts) -> list[StridedMemory]:
+        return TENSOR_ACCESS.memories(value.texels, parts)
+
+    def address_of(self, part: str) -> Address:
+        return attrgetter("address")
+
+    def copy(self, value: HostValue, role: Role) -> HostValue:
+        return value.copy()
+
+    def copy_back(self, copied: HostValue, value: HostValue, role: Role) -> None:
+        if role.writes:
+            value.texels.put_numbers(copied.texels.numbers())
+
+
 ARRAY_ACCESS = ArrayAccess()
 TENSOR_ACCESS = AccessToTensor()
+TEXTURE_ACCESS = AccessToTexture()
 
 
 class TorchAccess(AccessTo[TorchTensor]):

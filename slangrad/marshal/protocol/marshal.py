@@ -215,7 +215,8 @@ def _instead_of(wanted: str) -> str:
     texture = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
     if texture is None:
         return ""
-    return f": there are no textures; declare it as I{texture[1] or ''}Tensor<{texture[3]}, {texture[2][0]}>"
+    declared = f"I{texture[1] or ''}Tensor<{texture[3]}, {texture[2][0]}>"
+    return f": pass a Texture, device.create_texture() makes one, or declare it as {declared}"
 
 
 @dataclass(slots=True, frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from slangrad.base.late import Late
 from slangrad.base.records import record
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Matrix, Nominal, Type, Vector, is_abstract
@@ -40,6 +41,8 @@ from slangrad.marshal.reflection.model import (
     sizes_of,
 )
 from slangrad.tensors.shape import Shape
+
+TEXTURE_WORDS = Late("slangrad.tensors.textures")
 
 
 class SlangType:
@@ -331,7 +334,7 @@ def _argument(t: Any) -> SlangType:
 
 
 def _usage(t: Any) -> Reflected:
-    usage = KINDS.TextureUsage
+    usage = TEXTURE_WORDS.TextureUsage
     return usage.unordered_access if t.writable else usage.shader_resource
 
 
@@ -402,7 +405,7 @@ StructuredBufferType = _kind("StructuredBufferType", "`StructuredBuffer<T>`, `RW
                              ResourceType)
 ByteAddressBufferType = _kind("ByteAddressBufferType", "`ByteAddressBuffer`, `RWByteAddressBuffer`: bytes.", "",
                               ResourceType)
-TextureType = _kind("TextureType", "A texture, known by name only: no call reads it.", "dtype texture_dims usage",
+TextureType = _kind("TextureType", "`Texture2D<float4>` and its kin.", "dtype texture_dims usage",
                     ResourceType)
 TensorViewType = _kind("TensorViewType", "`TensorView<float>`.", "dtype element_type")
 DiffTensorViewType = _kind("DiffTensorViewType", "`DiffTensorView<float>`.", "", TensorViewType)

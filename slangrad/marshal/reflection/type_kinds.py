@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntFlag
+from enum import Enum
 
 
 class TypeKind(Enum):
@@ -111,34 +111,3 @@ class ModifierID(Enum):
     inn = 8
     out = 9
     inout = 10
-
-
-class TextureType(Enum):
-    """Kinds of textures, which programs may name: there are none."""
-
-    texture_1d = 0
-    texture_1d_array = 1
-    texture_2d = 2
-    texture_2d_array = 3
-    texture_2d_ms = 4
-    texture_2d_ms_array = 5
-    texture_3d = 6
-    texture_cube = 7
-    texture_cube_array = 8
-
-
-class TextureUsage(IntFlag):
-    """What a texture may be used for."""
-
-    none = 0
-    shader_resource = 1
-    unordered_access = 2
-    render_target = 4
-    depth_stencil = 8
-    present = 16
-    copy_source = 32
-    copy_destination = 64
-    resolve_source = 128
-    resolve_destination = 256
-    typeless = 512
-    shared = 1024

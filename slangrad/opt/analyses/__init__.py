@@ -1,1 +1,1 @@
-"""Facts about IR that several passes ask for; nothing is changed here."""
+"""Facts about IR for several passes; analyses change no IR."""

@@ -1,4 +1,4 @@
-"""Loops that count a variable up: what it is called in the body, and where it ends.
+"""Loops that count a variable up: its value in the body, and its bound.
 
     %some = less %i, %n
     %count = select %some, ((%n - %i) - 1) / 256 + 1, 0

@@ -1,4 +1,4 @@
-"""Between which numbers an index of the kernel lies, over all threads of a launch.
+"""The interval of an index of the kernel, over all threads of a launch.
 
     %i = thread_id {axis=0}                     0 .. nx - 1
     if less %i, %n { %j = mul %i, 4 }           0 .. 4 * (min(nx, n) - 1)
@@ -6,7 +6,7 @@
     if in_bounds %x, %n { }                     %x: 0 .. n - 1, whatever it is
 
 Both ends are i64 of the plan, which runs before the launch. An interval may hold under conditions only (that 32-bit
-arithmetic did not wrap); they are checked by the plan, too. What is known inside a branch or a loop is in `Facts`.
+arithmetic did not wrap), which the plan checks, too. `Facts` hold inside a branch or a loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Bounds = Interval[Value]
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of values in a region, besides what is known around it; `found` are answers given there before."""
+    """Facts about values in a region, besides those of the regions around it; `found` caches results there."""
 
     around: Facts | None = None
     known: dict[Value, Bounds] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Intervals(Numbers[Value]):
         return facts.found[value]
 
     def unassumed(self, value: Value, facts: Facts) -> Bounds | None:
-        """What follows from how it is computed, whatever is known of it by a test."""
+        """The interval by its computation, without facts of tests."""
         if not is_integer(value.type):
             return self.number(0, 1) if value.type is BOOL else None
         same = self.launch.of(value)
@@ -90,7 +90,7 @@ class Intervals(Numbers[Value]):
         return None if bounds is None else self.fitting(bounds, value.type)
 
     def of_type(self, value: Value, facts: Facts) -> Bounds | None:
-        """Where nothing else is known: what its type can hold, if that is not too much."""
+        """The default: all values of its type, if these are not too many."""
         return self.or_whole(self.of(value, facts), value.type)
 
     def fitting(self, x: Bounds, scalar: object) -> Bounds | None:
@@ -100,7 +100,7 @@ class Intervals(Numbers[Value]):
             return x
         return self.between(x, int(least(scalar)), min(int(greatest(scalar)), (1 << 63) - 1))
 
-    # --- what branches and loops tell
+    # --- facts of branches and loops
 
     def assuming(self, facts: Facts, condition: Value, truth: bool) -> Facts:
         """The facts where a condition has a value."""
@@ -124,7 +124,7 @@ class Intervals(Numbers[Value]):
         return facts.with_known({value: Interval(low, x.high, x.conditions + y.conditions)})
 
     def below(self, low: Value, x: Bounds, conditions: tuple[Value, ...] = ()) -> Bounds:
-        """From `low` to what is surely below some number of an interval."""
+        """From `low` to a number that is certainly below some number of an interval."""
         return Interval(low, self.emit("sub", x.high, self.end(1)), conditions + x.conditions)
 
     def within(self, facts: Facts, op: Op) -> Iterator[Facts]:

@@ -1,5 +1,5 @@
-"""What the host must know of a flat kernel and the functions that it calls before it is launched: what they read, and
-in which order threads must run."""
+"""Facts for the host about a flat kernel and its callees: the arguments that they read, and the order in which
+threads must run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def ops_of(program: Program) -> Iterator[Op]:
 
 
 def used_arguments(program: Program) -> frozenset[str]:
-    """What a kernel reads of its arguments once all is inlined and cleaned."""
+    """The arguments that a kernel reads after inlining and cleaning."""
     return frozenset(op.attributes["name"] for op in ops_of(program) if op.name == "parameter")
 
 
 def follows_memory(program: Program) -> bool:
-    """Whether a kernel asks which memory there is."""
+    """Whether a kernel reads the table of all blocks of memory."""
     return any(op.name == "is_memory" for op in ops_of(program))
 
 
 def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
-    """At which bytes of each argument it reads; None where that is known when running only."""
+    """At which bytes of each argument it reads; None if only a run decides."""
     bytes_read: dict[str, set[int] | None] = {name: set() for name in used_arguments(program)}
     for function in program.functions.values():
         roots = Roots(function.region.makers.get)
@@ -47,8 +47,8 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
 
 
 def is_ordered(program: Program) -> bool:
-    """Whether chunks must run one after the other for the results to be the same in each run: the kernel prints, adds
-    floats to memory that threads share, or uses what an atomic operation gives."""
+    """Whether chunks must run in order so that results are the same in each run: the kernel prints, adds floats to
+    memory that threads share, or uses the result of an atomic operation."""
     uses = Counter[Value]()
     for function in program.functions.values():
         uses.update(count_uses(function.region))

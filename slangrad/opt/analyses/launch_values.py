@@ -22,18 +22,18 @@ _OF_THREADS = frozenset({"thread_id", "wave_lane", "accumulators"})
 
 
 class LaunchValues:
-    """Copies of a function's values in the plan, made when they are asked for. `loads`: those of the kernel, where
-    it calls the function."""
+    """Copies of a function's values in the plan, made on demand. `loads`: those of the kernel at the call of the
+    function."""
 
     def __init__(self, function: Function, plan: Builder, loads: dict[Value, Value] | None = None) -> None:
         self.plan = plan
-        # Address in global memory: what was loaded, both in the plan.
+        # Address in global memory to the loaded value, both in the plan.
         self.loads: dict[Value, Value] = {} if loads is None else loads
         self._made_by = function.region.makers
         self._copies: dict[Value, Value | None] = {}
 
     def learn(self, value: Value, copy: Value) -> None:
-        """What a parameter of the function is, or the result of a call."""
+        """The value of a parameter of the function, or of a result of a call."""
         self._copies[value] = copy
 
     def made_by(self, value: Value) -> Op | None:
@@ -68,7 +68,7 @@ class LaunchValues:
         return self.plan.primitive(op.name, tuple(operands), value.type, op.attributes)
 
     def _varies(self, op: Op) -> bool:
-        """Whether threads may see different things, whatever the operands are."""
+        """Whether threads may get different results for the same operands."""
         return op.name in _OF_THREADS
 
     def _load(self, op: Op, address: Value) -> Value | None:
@@ -79,7 +79,7 @@ class LaunchValues:
             return None
         if address not in self.loads:
             load = lambda inner: (inner.primitive("load", (address,), kind, op.attributes),)
-            start = root_of(address, self.plan.made_by)  # that is null where there is nothing
+            start = root_of(address, self.plan.made_by)  # that may be null
             number = self.plan.emit("bitcast", start, type=I64)
             condition = self.plan.emit("not_equal", number, self.plan.constant(I64, 0))
             (self.loads[address],) = self.plan.guarded(condition, load)
@@ -87,7 +87,8 @@ class LaunchValues:
 
 
 class ChunkValues(LaunchValues):
-    """What is the same for all threads of a chunk, part of one row along x. What global memory holds may change."""
+    """Values that are the same for all threads of a chunk, which is a part of one row along x. Contents of global
+    memory may change."""
 
     def threads(self, axis: int) -> tuple[Value, Value]:
         if axis == 0:

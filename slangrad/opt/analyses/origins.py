@@ -1,11 +1,11 @@
-"""Where pointers come from, and which accesses the library vouches for.
+"""Provenance of pointers, and the accesses that the library guarantees.
 
     %data = get %buffer {index=0}        a field that holds pointers of the library: the table `trusted` of the program
     %q = offset %data, %i                comes from %data
     %x = load %q {trusted=true}          an access of the library, behind its check of bounds
 
-An access is vouched for where both hold: it is the library's, and so is the pointer. A pointer that the program gave to
-the library is the program's, also where the library follows it.
+An access is guaranteed if both it and the pointer are the library's. A pointer that the program passes to the
+library is the program's, also where the library follows it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slangrad.ir.ops.core import Function, Op, Program, Value, walk
 
 
 class Origins(Roots):
-    """The root of a pointer is what it was before members and elements were taken, also before a loop moved it on."""
+    """The root of a pointer is its value before members and elements were taken, and before a loop moved it on."""
 
     def __init__(self, program: Program, function: Function) -> None:
         super().__init__(function.region.makers.get)
@@ -32,10 +32,10 @@ class Origins(Roots):
     def _before(self, address: Value) -> Value | None:
         return super()._before(address) or self._starts.get(address)
 
-    # --- what the library vouches for
+    # --- guarantees of the library
 
     def is_vouched_for(self, access: Op) -> bool:
-        """Whether nothing is to be asked about the pointer of an access."""
+        """Whether the pointer of an access needs no check."""
         return bool(access.attributes.get("trusted")) and self.is_trusted(self.root(access.operands[0]))
 
     def is_trusted(self, root: Value) -> bool:
@@ -48,7 +48,7 @@ class Origins(Roots):
         return self._trusted[root]
 
     def is_element(self, root: Value) -> bool:
-        """Whether it is the address of a buffer's element, and null where there is none."""
+        """Whether it is the address of a buffer's element, or null outside of the buffer."""
         op = self.made_by(root)
         if op is None or op.name != "if":
             return False

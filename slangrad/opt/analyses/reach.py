@@ -4,11 +4,11 @@
     %m = member %q {index=1}    ... and 4 bytes more
     range: from %p + 4 * low(%i) + 4 to %p + 4 * high(%i) + 8
 
-An address that is chosen, %r = if %c { yield %q } { yield null }, is %q where %c is true: code that uses it has asked
-whether it is null. What cannot be followed has no place or no range; memory of threads is not looked at.
+A choice %r = if %c { yield %q } { yield null } counts as %q where %c is true, because code that uses it has checked
+it for null. Addresses that cannot be followed have no place or no range; memory of threads is ignored.
 
-A function that is called is looked at once for each set of what is known of its arguments, so all paths of calls are
-followed, but none twice. An address that it is given begins where it begins in the caller.
+A callee is analyzed once for each set of facts about its arguments, so all paths of calls are followed, but none
+twice. Its address parameters have the roots of the caller.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from slangrad.opt.analyses.launch_values import LaunchValues
 
 MOST_SURVEYS = 128  # of one kernel and the functions that it calls
 
-# By effect: what they do to the memory behind their first operand.
+# Effects on the memory behind their first operand.
 _READS, _WRITES = frozenset({"load"}), frozenset({"store", "atomic"})
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a value on the other side of a call, all in the plan. `same`: the value, if all threads have the
-    same one. `range`: of a number; of an address, how many bytes it is from its `root` on. `varies`: with the lane."""
+    """Facts about a value on the other side of a call, all in the plan. `same`: the value, if all threads have the
+    same one. `range`: of a number; of an address, how many bytes it is from its `root` on. `varies`: with the
+    lane."""
 
     same: Value | None = None
     root: Value | None = None
@@ -44,7 +45,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """A load, store or atomic of memory that threads share, and what is known where it stands. Of a call which is not
+    """A load, store or atomic of memory that threads share, and the facts at its place. For a call that is not
     followed, the call."""
 
     op: Op
@@ -63,15 +64,15 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Callees:
-    """The functions that a kernel calls, and those that were looked at, each after what it calls."""
+    """The functions that a kernel calls, and those that were analyzed, callees first."""
 
     functions: Mapping[str, Function]
     surveys: dict[tuple[str, tuple[Known, ...]], Survey] = field(default_factory=dict)
 
 
 class Survey:
-    """All accesses of a function to shared memory, in order. `accesses` are those of the functions that it calls, too,
-    where they were not met before; `own` are the function's. `arguments`: what is known of its parameters."""
+    """All accesses of a function to shared memory, in order. `accesses` include those of callees that were not
+    analyzed before; `own` are the function's. `arguments`: facts about its parameters."""
 
     def __init__(
         self, launch: LaunchValues, function: Function, callees: Callees, arguments: Sequence[Known] = ()
@@ -164,7 +165,7 @@ class Survey:
     # --- ranges
 
     def distances(self, access: Access) -> Bounds | None:
-        """How many bytes from its root on an access begins."""
+        """The distance of an access from its root in bytes."""
         return self._distances(access.place, access.facts)
 
     def _distances(self, place: AddressPath | None, facts: Facts) -> Bounds | None:
@@ -182,7 +183,7 @@ class Survey:
         return total
 
     def start(self, place: AddressPath) -> Bounds:
-        """How many bytes from its root on a place is without its steps."""
+        """The distance of a place from its root in bytes, without its steps."""
         v, argument = self.intervals, self._given.get(place.root)
         here = v.number(place.distance, place.distance)
         return here if argument is None or argument.range is None else v.sum(argument.range, here)
@@ -209,7 +210,7 @@ class Survey:
         return None if same is None else self._launch.plan.emit("bitcast", same, type=I64)
 
     def defined_in_choices(self, place: AddressPath) -> set[Value]:
-        """What is made in branches that choose the address, and does not exist outside."""
+        """Values made in branches that choose the address, which do not exist outside."""
         return {value for op in place.choices for region in op.regions for value in defined_in(region)}
 
     def varies(self, access: Access) -> bool:

@@ -1,1 +1,1 @@
-"""Which calls stay calls, and bodies where the others were."""
+"""Which calls stay calls, and the inlining of the others."""

@@ -1,4 +1,4 @@
-"""Put the bodies of functions where they are called.
+"""Replace calls of functions by their bodies.
 
     %y = call @square %x : f32      ->      %y = mul %x, %x
 
@@ -48,7 +48,7 @@ def _keep_derivatives(function: Function) -> bool:
 
 
 class _Inline(Rebuild):
-    """One caller; what its callees call is inlined while they are, so that no op is made twice."""
+    """One caller; callees of its callees are inlined at the same time, so that no op is made twice."""
 
     def __init__(self, program: Program, keep: Keep) -> None:
         super().__init__({"call": self._call})

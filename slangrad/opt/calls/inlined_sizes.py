@@ -1,4 +1,4 @@
-"""How many ops functions have once their calls are inlined; E0791 says which calls make one too large.
+"""The number of ops of functions after inlining; E0791 names the calls that make a function too large.
 
 h: 50 calls of g, g: 8 ops     ->     g: 8, h: 502
 """
@@ -63,7 +63,7 @@ class _Sizes:
 
 
 def _too_large(function: Function, sizes: _Sizes, limits: Limits) -> Diagnostic:
-    """Names the function that repeats calls most, of those that most of the function comes from."""
+    """The chain's function with the most repeated calls."""
     path = list(sizes.heaviest(function))
     repeated = [len(next(iter(calls.values()), ())) for _, calls in path]
     grown, calls = path[repeated.index(max(repeated)) if max(repeated) > 1 else -1]

@@ -3,14 +3,15 @@
     f called from 1 place, or of few ops        inlined: it costs less than a call
     f called from 7 places, 300 ops             kept: one function, seven calls
 
-A program that is small with everything inlined is inlined as a whole. Beyond that a function is kept where it is called
-from several places and is not small, so code grows with the text, not with the paths through it. The same rule is asked
-twice: before differentiation, whose functions are then differentiated once, and at the end, for those and for others.
+A program that is small with everything inlined is inlined as a whole. Beyond that a function is kept where it is
+called from several places and is not small, so code grows with the text, not with the paths through it. The same
+rule is asked twice: before differentiation, whose functions are then differentiated once, and at the end, for those
+and for others.
 
 Functions of the library, and those that dispatch, are inlined if they may report, which they do at the place of the
-call. A function cannot be kept that has a part in something its caller owns: static variables, groups, waves, tapes,
-the depth of recursion, or variables that its pointers lead to. In check mode those are inlined, too, that follow the
-user's pointers: the kernel knows for which memory these were made.
+call. A function cannot be kept if it uses state of its caller: static variables, groups, waves, tapes, the depth of
+recursion, or variables behind its pointers. In check mode functions that follow the user's pointers are inlined,
+too, because only the kernel has the memory of each pointer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from slangrad.ir.ops.primitives import STATICS, WAVES
 from slangrad.opt.analyses.origins import Origins
 
 SMALL_PROGRAM = 8_000  # ops with everything inlined
-SMALL_FUNCTION = 60  # ops that cost less than what stands around a call
+SMALL_FUNCTION = 60  # ops that cost less than the code around a call
 GROWTH = {"call": 1, "jvp": 2, "vjp": 4}  # ops of a derivative for one of the function
 
 GROUPS = frozenset({"shared", "barrier"})
@@ -93,13 +94,13 @@ def _grows(order: list[Function], needed: dict[str, Counter[tuple[str, str]]], o
     return options.calls == KEEP or sizes[order[-1].name] > SMALL_PROGRAM
 
 
-# --- what cannot be kept
+# --- functions that cannot be kept
 
 
 def _bound(
     program: Program, order: list[Function], needed: dict[str, Counter[tuple[str, str]]], options: Options
 ) -> set[str]:
-    """Functions that have a part in what belongs to their callers, themselves or by what they call."""
+    """Functions that use state of their callers, directly or in callees."""
     ops = STATICS | TOGETHER
     if any(op.name in GROUPS for f in order for op in walk(f.region)):
         ops |= {"thread_id"}  # of one of the threads that a lane runs in turn
@@ -127,7 +128,7 @@ def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]
 
 
 def _follows_pointers(program: Program, f: Function) -> bool:
-    """Whether it has accesses that the library does not vouch for."""
+    """Whether it has accesses that the library does not guarantee."""
     origins = Origins(program, f)
     accesses = [op for op in walk(f.region) if op.name in ACCESSES]
     return any(
@@ -145,7 +146,7 @@ def _has_plain_signature(f: Function) -> bool:
 
 
 def _has_a_role(f: Function) -> bool:
-    """Whether autodiff treats it in a way of its own."""
+    """Whether autodiff has a special rule for it."""
     return f.derivatives is not None or not f.attributes.keys() <= ATTRIBUTES
 
 

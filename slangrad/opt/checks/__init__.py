@@ -1,1 +1,1 @@
-"""Checks of memory and numbers: put in, moved out of loops, decided before the launch."""
+"""Checks of memory and numbers: inserted, moved out of loops, decided before the launch."""

@@ -1,7 +1,7 @@
-"""Pointers to variables that outlive them are refused, where that can be seen.
+"""Pointers that provably outlive their variables are refused.
 
 int* f() { int x = 1; return &x; }           a result of a function leads to a variable of it
-void g() { int x = 1; buffer[0] = &x; }      so does what it stores in memory of others
+void g() { int x = 1; buffer[0] = &x; }      so does a value that it stores outside of the thread
 """
 
 from __future__ import annotations

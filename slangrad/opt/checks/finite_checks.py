@@ -1,4 +1,4 @@
-"""In check mode: floating-point numbers that are computed or loaded and not finite are reported, where they arise.
+"""In check mode: infinities and NaNs that are computed or loaded are reported where they arise.
 
     %r = div %x, %y          %r = div %x, %y
                              %ok = less_equal (abs %r), 3.4e38

@@ -1,12 +1,12 @@
-"""Checks of bounds whose answer a chunk knows before its waves run.
+"""Checks of bounds that are decided for a whole chunk before its waves run.
 
     %i = add %start, thread_id          condition of a chunk: 0 <= start + first and start + last < extent
     %inside = in_bounds %i, %extent     where it holds:       %inside is true, its `if` is gone, and %i never wraps
     %p = offset %x, %i                                        %p = offset %x, (%i in 64 bits)
 
-In: a flat kernel. Out: the condition, code of a chunk that knows its first and last thread, and the kernel for chunks
-where it holds; full waves run that one, others run the kernel with all of its checks. Indices in 64 bits are those
-that move evenly from lane to lane, as then a wave reads its elements at once.
+In: a flat kernel. Out: the condition, code of a chunk that uses its first and last thread, and the kernel for
+chunks where it holds. Full waves run that kernel, others run the kernel with all of its checks. Indices with a
+constant stride between lanes are in 64 bits, because a wave then reads its elements at once.
 """
 
 from __future__ import annotations

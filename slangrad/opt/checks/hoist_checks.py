@@ -1,13 +1,13 @@
-"""Checks of pointers are asked once, and leave the loops in which they are asked again, with what they look at.
+"""Checks of pointers run once and leave the loops that repeat them, together with the loads that they need.
 
     for %n (%i: u32) {                           %w, %ok = if %n > 0 {
       %w = load %field                             %w = load %field   %ok = in_bounds (%w - 4096), ..
       %ok = in_bounds (%w - 4096), ..              yield %w, %ok } { yield 0, false }
       %x = if %ok { load (offset %w, %i) } ..    for %n (%i: u32) { %x = if %ok { load (offset %w, %i) } .. }
 
-Only what each iteration surely does, so what is read and reported stays the same; loads only where the loop writes
-nothing. Without the `if` where the loop surely turns. Checks that a chunk answers before its waves run, those of
-pointers that the loop does not load, wait for it (foreseen_bounds.py) where there would be an `if`.
+Only ops that every iteration runs are moved, so loads and reports stay the same; loads only if the loop writes no
+memory. The `if` is left out if the loop certainly runs. Checks of pointers that the loop does not load are decided
+for a chunk before its waves run (foreseen_bounds.py); they stay if they would need an `if`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _HoistChecks(Rebuild):
 
 
 def _leaving(body: Region) -> list[Op]:
-    """Checks that are the same in all iterations, and what they are made from."""
+    """Checks that are the same in all iterations, and their operands."""
     writes = any(op.name != "in_bounds" and effect_of(op) == WRITE for op in walk(body))
     stays, able = defined_in(body), list[Op]()
     for op in body.ops:

@@ -3,11 +3,12 @@
     %q = offset %p, %i          %there = in_bounds (%p - 4096), 2^63 - 1 {text="pointer"}
     %x = load %q                %x = if %there { yield load %q } { yield 0 }
 
-What is compared is the pointer before members and elements were taken, also before a loop moved it on: it is the same
-for many accesses, and each region asks once. Where all threads have the same pointer, what comes after is in the arm
-as well. Where it is a parameter, a chunk knows the answer before its waves run (foreseen_bounds.py). Accesses that the
-library vouches for (origins.py) are not looked at: checks of bounds stand before them. No later pass asks about it, so
-their mark goes. Pointers that are not null lead where they lead; check mode looks at these (pointer_checks.py).
+The check compares the root of the pointer, before members and elements were taken and before a loop moved it on.
+Many accesses share a root, so each region checks it once. If all threads have the same pointer, the code after the
+access moves into the arm as well. The check of a parameter is decided for a chunk before its waves run
+(foreseen_bounds.py). Accesses that the library guarantees (origins.py) have checks of bounds instead; they lose
+their mark, which no later pass reads. Non-null pointers are not checked here; check mode does that
+(pointer_checks.py).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class _NullChecks(Rebuild):
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= dict.fromkeys(ACCESSES, self._access)
         self._roots = _Roots(program, function)
-        self._known: dict[Value, Value] = {}  # roots that this region or one around it has asked about
+        self._known: dict[Value, Value] = {}  # roots that this region or one around it has checked
         self._there: dict[Value, None] = {}  # roots without which nothing here runs
         self._may_end = not any(op.name == "barrier" for op in walk(function.region))
         self._elements: dict[Value, None] = {}  # of buffers, where they were found to be there
@@ -52,8 +53,8 @@ class _NullChecks(Rebuild):
             return super().region(b, region)
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
-        """Where the region gives nothing, what comes after following a pointer that is the same for all threads runs
-        only if it is there: one question for many accesses."""
+        """In a region without results, the code after an access through a pointer that is the same for all threads
+        runs only if that is not null: one check for many accesses."""
         target = b
         for op in region.ops:
             for root, access in self._same_roots(target, op) if self._may_end else ():
@@ -63,7 +64,7 @@ class _NullChecks(Rebuild):
         return self.values(region.yields)
 
     def _end_without(self, b: Builder, root: Value, access: Op) -> Builder:
-        """What runs only if the pointer is there."""
+        """Code that runs only if the pointer is not null."""
         there = b.nested()
         outer, b.span = b.span, access.span or b.span
         b.control("if", (_is_there(b, self.value(root)),), (Region((), there.ops, ()), Region((), [], ())))
@@ -72,7 +73,7 @@ class _NullChecks(Rebuild):
         return there
 
     def _same_roots(self, b: Builder, op: Op) -> Iterator[tuple[Value, Op]]:
-        """Pointers, the same for all threads, that an op surely follows, and where it does."""
+        """Pointers, the same for all threads, that an op certainly follows, and the place where it does."""
         if op.name in ACCESSES:
             root = self._roots.root(op.operands[0])
             if root in self.new and self._is_asked(root, op) and self._roots.is_same(root):
@@ -125,7 +126,7 @@ def _is_there(b: Builder, pointer: Value) -> Value:
 
 
 class _Roots(Origins):
-    """And what is asked about them."""
+    """The same with their checks."""
 
     def __init__(self, program: Program, function: Function) -> None:
         super().__init__(program, function)

@@ -1,13 +1,13 @@
-"""In check mode: what is reached through a pointer lies in the memory that the pointer was made for.
+"""In check mode: accesses through a pointer stay in the memory of that pointer.
 
     %p = load (parameter {name="p"})           %size = load (parameter {name="p_bytes"})
     %q = offset %p, %i                         %ok = in_bounds (%q - %p), (%size - 3) {text="pointer"}
     %x = load %q                               %x = if %ok { yield load %q } { yield 0 }
 
 Pointers are followed through offsets, members and casts: to a parameter of a call, which comes with a size, to a
-variable or to memory of a group. Others (from memory, from numbers, chosen by a branch or moved on by a loop, of
-kernels by hand) may lead to all of these, and to any memory that the host knows (`is_memory`). Accesses that the
-library vouches for (origins.py) are not looked at.
+variable or to memory of a group. Other pointers (from memory, from numbers, chosen by a branch or moved on by a
+loop, of kernels by hand) may lead to all of these, and to any block of the host's table (`is_memory`). Accesses
+that the library guarantees (origins.py) are not checked.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class _PointerChecks:
         return (self._begun[op],) if op in self._begun else copy_op(walk, b, op)
 
     def begin(self, b: Builder) -> None:
-        """Variables and shared memory are the same wherever they are asked for, so all checks can know them."""
+        """Variables and shared memory are the same in the whole kernel, so all checks can use them."""
         for op in self._own:
             self._begun[op] = b.primitive(op.name, (), op.results[0].type, op.attributes)
             self._begun[op].hint = op.results[0].hint
 
     def _check(self, walk: Rebuild, b: Builder, op: Op) -> Value | None:
-        """Whether an access stays inside, as a value that also reports; None where nothing is to be checked."""
+        """Whether an access stays inside, as a value that also reports; None without a check."""
         address = self._roots.root(op.operands[0])
         maker, pointer = self._made_by(address), walk.value(op.operands[0])
         if maker is not None and maker.name in OWN:
@@ -100,7 +100,7 @@ class _PointerChecks:
         name = None if source is None or source.name != "parameter" else source.attributes["name"]
         return name if isinstance(name, str) else None
 
-    # --- what is compared
+    # --- comparisons
 
     def _size(self, b: Builder, name: str) -> Value:
         place = b.primitive("parameter", (), pointer(U64, "constant"), {"name": name + BYTES})

@@ -1,4 +1,4 @@
-"""What a chunk of threads does at its end: the lanes of its accumulators are added up, into its partial sums.
+"""The end of a chunk of threads: it adds up the lanes of its accumulators, into its partial sums.
 
     %v = load %accumulators : lanes<f32>       element i of lane l is at i * lanes + l
     %s = lane_reduce{add} %v                   in a fixed order

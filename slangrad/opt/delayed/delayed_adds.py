@@ -4,14 +4,14 @@
     %old = atomic %p, %v {kind="add"}                   %q = offset %b, %j
                                                         %old = atomic %q, %v {kind="add", alone=true}
 
-In: a flat kernel. Out: one whose atomics add into blocks, a plan that runs before the launch, and a reduction that runs
-after it. An add may wait only if its result is not used and nothing else in the launch reads the memory. The plan
-compares the addresses that the kernel reaches. If they overlap, the kernel as it was runs.
+In: a flat kernel. Out: one whose atomics add into blocks, a plan that runs before the launch, and a reduction that
+runs after it. An add may wait only if its result is not used and nothing else in the launch reads the memory. The
+plan compares the addresses that the kernel reaches. If they overlap, the kernel as it was runs.
 
 A block has an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`). These
 lie in a row, or at addresses that are the same for all threads (`places`). Other blocks have one number for each
-element in the partial sums of the chunk's batch. If each thread has elements of its own (own_elements.py), the block is
-the memory itself. delayed_sums.py has the plan.
+element in the partial sums of the chunk's batch. If each thread has elements of its own (own_elements.py), the
+block is the memory itself. delayed_sums.py has the plan.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ MOST_PLACES = 128  # of one block, each an address of its own
 
 @dataclass(frozen=True, slots=True)
 class DelayedAdds:
-    """The kernel that delays, the functions that it calls, what runs before and after it, and what is added up at the
-    end of a chunk."""
+    """The kernel that delays, its callees, the functions before and after it, and the sums at the end of a
+    chunk."""
 
     kernel: Function
     functions: tuple[Function, ...]
@@ -48,7 +48,7 @@ class DelayedAdds:
 
 
 def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedAdds | None:
-    """None where there is no such add, or where one of them or of the addresses cannot be followed. `functions`: those
+    """None if there is no such add, or if one of them or of the addresses cannot be followed. `functions`: those
     that the kernel calls."""
     uses = Counter[Value]()
     atomics: list[Op] = []
@@ -131,7 +131,8 @@ def _block(
 
 
 def _places(accesses: list[Access]) -> tuple[tuple[Value, ...], dict[Access, int]]:
-    """Addresses that are the same for all threads, each once, and which of them each add is for; none if one varies."""
+    """Addresses that are the same for all threads, each once, and which of them each add is for; none if one
+    varies."""
     places: dict[Value, int] = {}
     numbers = {}
     for access in accesses:

@@ -6,8 +6,8 @@
     f        %p = offset %gradients, %k                     %i = (%p - %base) / 4
              %old = atomic %p, %v {kind="add"}              %old = atomic (offset %b, %i), %v {kind="add", alone=true}
 
-A function is given where the blocks begin that it adds to, itself or by what it calls, and the addresses of their
-first elements. Calls that lead to blocks of the same kinds share a version of it.
+A function gets the starts of the blocks to which it or its callees add, and the addresses of their first elements.
+Calls that lead to blocks of the same kinds share a version of it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_to_blocks(plan: SumPlan, surveys: Sequence[Survey]) -> list[Function]:
 
 
 def _kind(plan: SumPlan, target: Target | None) -> tuple[bool, ...]:
-    """All that the code of an add depends on in a function that is called."""
+    """The facts that the code of an add depends on in a callee."""
     if target is None:
         return ()
     block = plan.blocks[target[0]]
@@ -63,7 +63,7 @@ def _kind(plan: SumPlan, target: Target | None) -> tuple[bool, ...]:
 
 
 class _Delaying(Rebuild):
-    """One version; those that it calls are made. `given`: its parameters for what it adds to."""
+    """One version, after those that it calls. `given`: its parameters for the blocks that it adds to."""
 
     def __init__(
         self,

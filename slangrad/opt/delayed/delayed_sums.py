@@ -4,9 +4,10 @@
              each block the address of its first element, and where the block lies in the partial sums
     reduce:  for each element of each block: sum over the batches, in their order; added to memory unless it is zero
 
-Adds may wait where no other access of the kernel meets their memory, no block meets one of another type, and what the
-plan has loaded is not written by the kernel. Partial sums may not take more memory or time than the launch itself. So
-the larger they are, the fewer batches there are, each of more chunks. If one batch is too large, adds do not wait.
+Adds may wait under three conditions. No other access of the kernel reaches their memory; no block overlaps one of
+another type; the kernel does not write memory that the plan has loaded. Partial sums may not take more memory or
+time than the launch itself. So the larger they are, the fewer batches there are, each of more chunks. If one batch
+is too large, adds do not wait.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SumBlock:
     ] = ()  # in the plan: addresses of the accumulators' elements, if they do not follow each other
     numbers: Mapping[Access, int] = field(
         default_factory=dict
-    )  # where there are `places`: which of them an add is for
+    )  # with `places`: the number of the place of an add
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class SumPlan:
-    """`bases`, `counts` and `offsets` of the blocks are values of the function; blocks with accumulators come first."""
+    """`bases`, `counts` and `offsets` of the blocks are values of the function; blocks with accumulators come
+    first."""
 
     function: Function
     blocks: list[SumBlock]
@@ -156,7 +158,7 @@ def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[V
 def _others(
     survey: Survey, delayed: set[Access], conditions: list[Value]
 ) -> tuple[list[_Bytes], list[_Bytes]] | None:
-    """What all other accesses read and write, each root's in one piece."""
+    """The memory of all other accesses, one range for each root."""
     v = survey.intervals
     reaches: dict[tuple[Value, bool], Bounds] = {}
     for access in survey.accesses:
@@ -197,7 +199,8 @@ def _own(b: Builder, number: int, delayed: list[tuple[_Bytes, SumBlock]]) -> Val
 def _marked(
     b: Builder, owns: list[Value | None], offsets: list[Value], size: Value
 ) -> tuple[list[Value], Value]:
-    """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of ALIGNMENT."""
+    """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of
+    ALIGNMENT."""
     nowhere, marked = b.constant(I64, -1), []
     some: Value | None = None
     for condition, offset in zip(owns, offsets, strict=True):
@@ -230,8 +233,8 @@ def _choice(b: Builder, value: Value, others: list[tuple[Value, Value]]) -> Valu
 
 
 def _joined(b: Builder, delayed: list[tuple[_Bytes, SumBlock]]) -> tuple[list[_Bytes], list[list[Joined]]]:
-    """Where memory of two blocks overlaps, the second joins the first: partial sums for all that both reach, once. For
-    each block what it has partial sums for, and which it joins if a condition is true."""
+    """If memory of two blocks overlaps, the second joins the first, and they share partial sums. Gives for each
+    block the range of its partial sums, and the block that it joins if a condition is true."""
     ranges, joined = [span for span, _ in delayed], list[list[Joined]]([[] for _ in delayed])
     rows = [i for i, (_, block) in enumerate(delayed) if not block.accumulators][:MOST_JOINED]
     for j in rows:
@@ -258,7 +261,7 @@ def _joined(b: Builder, delayed: list[tuple[_Bytes, SumBlock]]) -> tuple[list[_B
 
 
 def _offsets(b: Builder, blocks: list[SumBlock], counts: list[Value]) -> tuple[list[Value], Value]:
-    """Where each block lies in the partial sums of a batch, and how many bytes these take."""
+    """The offset of each block in the partial sums of a batch, and the bytes of these."""
     end, offsets = b.constant(I64, 0), []
     for block, count in zip(blocks, counts, strict=True):
         offsets.append(end)

@@ -1,4 +1,4 @@
-"""Adds of which each thread has its own elements: these need not wait.
+"""Adds whose elements belong to one thread each: these need not wait.
 
     add at %g + 4 * (%i + 1) and %g + 4 * (%i + %k),  %i = thread_id x,  %k in 0 .. 1
     each thread reaches 8 bytes, the next thread begins 4 bytes on: elements are shared
@@ -35,7 +35,7 @@ class Affine:
 
 
 def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value | None:
-    """Whether no two threads add to the same element, as a condition of the plan; None where that cannot be said."""
+    """Whether no two threads add to the same element, as a condition of the plan; None if unknown."""
     addresses = [_address(access) for access in accesses]
     first = addresses[0]
     if first is None or not first.coefficients:

@@ -1,1 +1,1 @@
-"""Passes that make a function smaller and leave what it computes: from IR to IR."""
+"""Passes that make a function smaller and keep its results: from IR to IR."""

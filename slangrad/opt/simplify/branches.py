@@ -4,7 +4,7 @@
     %r = if %c {yield true} {yield %x}  ->  %r = or %c, %x           %c in an arm of its own `if`  ->  true
     carried %k with `yield %k`  ->  its start     while {yield false} {body}  ->  nothing
 
-Loops that turn more than once are unroll.py's business; nothing runs earlier than it did.
+unroll.py handles loops with more than one iteration; no op runs earlier than before.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Branches(Rebuild):
         return self._loop(b, op)
 
     def _loop(self, b: Builder, op: Op) -> tuple[Value, ...]:
-        """Without what need not be carried: what stays what it is, and doubles."""
+        """Without needless carried values: those that never change, and doubles."""
         starts = self.values([loop_value.start for loop_value in carried(op)])
         leaders: list[int | None] = []  # the carried value that each one equals; None: its start
         first: dict[tuple[Value, Value], int] = {}
@@ -110,7 +110,7 @@ class _Branches(Rebuild):
         return tuple(start if r is None else r for r, start in zip(results, starts, strict=True))
 
     def _never_turns(self, b: Builder, test: Region, starts: tuple[Value, ...]) -> bool:
-        """Whether the test is false at once, and does nothing else."""
+        """Whether the test is false at once, and has no effects."""
         if any(effect_of(op) == WRITE for op in test.ops):
             return False
         tried = b.nested()
@@ -119,7 +119,7 @@ class _Branches(Rebuild):
 
 
 def _implied(b: Builder, condition: Value, holds: bool) -> dict[Value, Value]:
-    """What a condition says about the truth values that it is made of: the nearest ones, of a great many."""
+    """The truth values that follow from a condition, limited to the nearest ones."""
     truths: dict[Value, Value] = {}
     pending = [(condition, holds)]
     for value, holds in pending:  # grows while it is read

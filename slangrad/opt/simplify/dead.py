@@ -63,7 +63,7 @@ class _Liveness:
         while self._todo:
             self._follow(self._todo.pop())
 
-    # --- what there is
+    # --- all ops
 
     def _scan(self, region: Region, around: Op | None) -> None:
         makers = self._makers
@@ -97,7 +97,7 @@ class _Liveness:
             self._roots.append(op)
 
     def _reports(self, op: Op) -> bool:
-        """Whether the index may be out of range, and the program is to say so."""
+        """Whether the index may be out of range, and is to be reported."""
         extent = index_extent(op.operands[0].type)
         checked = op.attributes.get("check") and extent is not None
         return bool(checked) and not self._ranges.is_below(self, op.operands[1], extent or 0)
@@ -112,10 +112,10 @@ class _Liveness:
         op = self.made_by(root)
         return root if op is not None and op.name in ALLOCATIONS else None
 
-    # --- what is needed
+    # --- needed values
 
     def _need(self, values: Iterable[Value]) -> None:
-        """Values that are used in any way: memory that they point to is read, too, for all that is known."""
+        """Values that are used in any way: memory behind them counts as read, too."""
         for value in values:
             self._need_address(value)
             base = self._base(value) if isinstance(value.type, Pointer) else None
@@ -129,7 +129,7 @@ class _Liveness:
             self._todo.append(value)
 
     def _keep_inside(self, op: Op) -> None:
-        """Keep an op that acts, and what it stands in. Whatever else is needed is so in its region, or within."""
+        """Keep an op with an effect, and the ops around it. Other needed ops are in its region, or within."""
         self._keep_around(op)
         self._keep(op)
 
@@ -153,7 +153,7 @@ class _Liveness:
             self._need(op.operands)
 
     def _follow(self, value: Value) -> None:
-        """What a live value is made from."""
+        """Mark the operands of a live value."""
         place = self._carried.get(value)
         if place is None:
             op = self._makers.get(value)
@@ -169,7 +169,7 @@ class _Liveness:
         elif op.name == "while":
             self._need((op.operands[i], op.regions[1].yields[i]))
 
-    # --- what is left
+    # --- the live code
 
     def left(self, region: Region) -> Region:
         return self._left(region, region.parameters, region.yields)

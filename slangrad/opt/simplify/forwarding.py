@@ -1,12 +1,12 @@
-"""Loads that read what is known already, in straight code and into regions.
+"""Loads of known values, in straight code and into regions.
 
     store %p, %x                       store %p, %x
     %y = load %p : f32        ->       (uses of %y become uses of %x)
 
-Known is what was loaded or stored through the same address before. A store to memory made by an `alloc`
-changes only that, and at a constant offset only that element; any other store may change all memory but
-such. What a region writes is forgotten after it, and for a loop before it. Stores stay; dead.py removes
-those to memory that is not read.
+A value is known if it was loaded or stored through the same address before. A store to memory of an `alloc` changes
+only that, and at a constant offset only that element; any other store may change all other memory. Memory that a
+region writes is unknown after it, and for a loop before it. Stores stay; dead.py removes those to memory that is
+not read.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def forward_loads(function: Function) -> Function:
 
 
 class _KnownContents:
-    """What is at which new address. What was known at a mark comes back in time that grows with what changed since
-    then, and writes forget in constant time, as there may be many of both.
+    """The known values by new address. A return to a mark costs time proportional to the changes since then, and a
+    write forgets in constant time, because there may be many of both.
 
-    An address belongs to `memory`, the old `alloc` that it is part of, None for all other memory; and to an
-    `element`, its number if the address is that of a constant element.
+    An address belongs to `memory`: the old `alloc` that it is part of, None for all other memory. `element` is its
+    number if the address is that of a constant element.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class _KnownContents:
         self._put(self._inside(memory, element), address, value)
 
     def forget(self, memory: Value | None, element: Number | None) -> None:
-        """What may be changed by a write to some memory, or to one element of it."""
+        """The entries that a write to some memory, or to one element of it, may change."""
         if element is None:
             self._remove(self._contents, memory)
         elif memory in self._contents:
@@ -155,7 +155,7 @@ class _Forward(Rebuild):
         return self._if(rebuild, b, op)
 
     def region(self, b: Builder, region: Region) -> Region:
-        """After a region nothing more is known than before."""
+        """A context: after a region the facts are those before it."""
         mark = self._known.mark()
         new = super().region(b, region)
         self._known.go_back(mark)

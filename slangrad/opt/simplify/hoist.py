@@ -1,4 +1,4 @@
-"""Compute once what does not change: out of loops, and out of both arms of an `if`.
+"""Compute invariant values once: out of loops, and out of both arms of an `if`.
 
     for %n (%i: i32) { %s = sqrt %x  use %s, %i }      ->   %s = sqrt %x   for %n (%i: i32) { use %s, %i }
     if %c { %s = sqrt %x .. } { %s = sqrt %x .. }      ->   %s = sqrt %x   if %c { .. } { .. }

@@ -1,4 +1,4 @@
-"""Loops as their iterations, one after the other: what both unrolling passes do with a loop that they chose."""
+"""Loops as their iterations, one after the other, for both unrolling passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slangrad.ir.ops.core import Op, Value
 
 
 def written_out(walk: Rebuild, b: Builder, op: Op, trips: int) -> tuple[Value, ...]:
-    """What a loop leaves, one iteration after the other."""
+    """The results of a loop, one iteration after the other."""
     (count, *carried), (body,) = walk.values(op.operands), op.regions
     for i in range(trips - 1, -1, -1) if op.attributes.get("reverse") else range(trips):
         walk.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))

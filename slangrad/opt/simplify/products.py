@@ -5,9 +5,9 @@
                                  %z = equal %d, 0
                                  %s = select %z, 0, %m
 
-In: the code of a kernel, inlined, after differentiation. No later pass knows `scale`. Two facts of each value are
-followed from where they arise: that it may be *singular*, infinite or NaN though all that is loaded is finite and
-sums and products do not overflow; and that it may be *masked*, a zero because a branch was not taken.
+In: the code of a kernel, inlined, after differentiation. No later pass handles `scale`. Two facts are propagated. A
+value may be *singular*: infinite or NaN although all loaded values are finite and sums and products do not
+overflow. A value may be *masked*: a zero because a branch was not taken.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def settle_products(function: Function) -> Function:
 
 
 class _Facts:
-    """Both facts of all values: each is told to what it flows to, until there is nothing to tell."""
+    """Both facts of all values, propagated along the uses until a fixpoint."""
 
     def __init__(self, region: Region) -> None:
         self._makers = region.makers
@@ -157,8 +157,8 @@ class _Facts:
 
 
 def _begins_masked(op: Op) -> bool:
-    """Constant zeros: what a choice or a structure begins with. Products with them are folded before. Zeros of an array
-    that is `written_first` are not read."""
+    """Constant zeros: what a choice or a structure begins with. Products with them are folded before. Zeros of an
+    array that is `written_first` are not read."""
     if op.name == "zero":
         return not op.attributes.get("written_first")
     return op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])

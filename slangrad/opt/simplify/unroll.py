@@ -56,7 +56,7 @@ class _Unroll(Rebuild):
         return trips * (self._size(body) - _parts_of_constants(body)) <= SMALL
 
     def _check_sizes(self, op: Op, trips: int) -> None:
-        """Refuse what marked loops would become beyond the limits: rounds of a nest, ops of all of them."""
+        """Refuse marked loops beyond the limits: rounds of a nest, ops of all of them."""
         if self._around > self._limits.unroll_iterations:
             nest = "a loop" if self._around == trips else "a nest of loops"
             self._refuse(op, f"{nest} of {self._around} iterations", "unroll_iterations")
@@ -81,6 +81,6 @@ class _Unroll(Rebuild):
 
 
 def _parts_of_constants(body: Region) -> int:
-    """How many ops take parts of what the loop does not change: these are made once, before it."""
+    """The number of ops that take parts of loop-invariant values: these are made once, before the loop."""
     inner_values = {*body.parameters, *(result for op in body.ops for result in op.results)}
     return sum(op.name == "get" and op.operands[0] not in inner_values for op in body.ops)

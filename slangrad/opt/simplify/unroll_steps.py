@@ -1,11 +1,11 @@
-"""Write out loops that copy short arrays, where nothing else needs these in memory.
+"""Write out loops that copy short arrays, if no other code needs these in memory.
 
     for 16 (%k, %a) { yield set_index %a, %k, (load (offset %w, %k)) }      16 loads, 16 values
     for 16 (%k) { atomic (offset %g, %k), (index %d, %k) }                  16 adds, each at a place of its own
 
 In: code before aggregates are taken apart. A loop is written out if it indexes arrays, vectors or matrices by the
-number of the iteration, to move or add their elements, and if all else that indexes the same ones at run time is
-in such loops, too. All of them together become few ops; loops that compute are unroll.py's business.
+number of the iteration, to move or add their elements. All other run-time indices of the same arrays must be in
+such loops, too, and all of them together must become few ops. unroll.py handles loops that compute.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _WriteOut(Rebuild):
 
 
 def _moves(loop: Op) -> bool:
-    """Whether a loop indexes something, and adds to memory or computes nothing."""
+    """Whether a loop indexes arrays, and only moves elements or adds to memory."""
     indexes = adds = computes = False
     for op in walk(loop.regions[0]):
         indexes = indexes or op.name in INDEXING

@@ -1,13 +1,13 @@
-"""Variables in memory become values again where all that leads to them is known.
+"""Variables in memory become values again if all pointers to them are known.
 
     %x = variable : ptr<f32>
     store %x, %a                      %y = mul %a, %a
     %v = load %x                ->
     %y = mul %v, %v
 
-An address is followed through members, elements and choices between several; a pointer that is stored, that a loop
-moves on, or that is seen as one of another type is not, and its variable stays in memory. Runs when functions are
-inlined: before they are differentiated, so that derivatives pass through pointers, and at the end.
+An address is followed through members, elements and choices between several. A pointer that is stored, moved on by
+a loop, or cast to another type is not followed, and its variable stays in memory. Runs when functions are inlined:
+before they are differentiated, so that derivatives pass through pointers, and at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slangrad.ir.data.types import (
 from slangrad.ir.ops.control import merged
 from slangrad.ir.ops.core import Function, Op, Region, Value, number_of, walk
 
-SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
+SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that use only the address
 ACCESSES = frozenset({"load", "store"})
 MOST_CHOICES = 8
 
@@ -86,7 +86,7 @@ def _places(target: Destination) -> Iterator[VariablePart]:
 
 
 class _KnownDestinations:
-    """Where addresses lead, and the variables that nothing else leads to."""
+    """The variables behind addresses, and those to which no other pointer leads."""
 
     def __init__(self, function: Function) -> None:
         self._makers = function.region.makers
@@ -105,13 +105,13 @@ class _KnownDestinations:
         self._drop(self._lost(function.region))
 
     def target(self, address: Value) -> Destination | None:
-        """What an address leads to, if that is known and all of it is one of the variables."""
+        """The variable or part behind an address, if it is known and one of the variables."""
         target = self._targets.get(address)
         if target is None or any(place.variable not in self.variables for place in _places(target)):
             return None
         return target
 
-    # --- where addresses lead
+    # --- places behind addresses
 
     def _find(self, address: Value) -> Destination | None:
         if address not in self._targets:
@@ -147,7 +147,7 @@ class _KnownDestinations:
         return None if indexed or len(parts) > MOST_CHOICES else choice
 
     def _ends_inside(self, target: Destination, op: Op) -> bool:
-        """Whether a place is named by what only an arm knows."""
+        """Whether a place is named by values of an arm."""
         used = [value for place in _places(target) for value in _values(place)]
         used += list(_conditions(target))
         return any(self._nesting.inside(value, *op.regions) for value in used)
@@ -166,7 +166,7 @@ class _KnownDestinations:
         return self._moved(target, op.operands[1], chosen)
 
     def _seen_as(self, target: VariablePart, op: Op) -> VariablePart | None:
-        """As what it begins with: an array as its first element, a struct as its first field."""
+        """Its first part: the first element of an array, the first field of a struct."""
         before, after = op.operands[0].type, op.results[0].type
         if not isinstance(before, Pointer) or not isinstance(after, Pointer):
             return None
@@ -197,7 +197,7 @@ class _KnownDestinations:
             return None
         return VariablePart(target.variable, (*steps[:-1], PartStep(indices=(*last.indices, index))))
 
-    # --- which variables are lost sight of
+    # --- variables with unknown pointers
 
     def _lost(self, region: Region) -> set[Value]:
         lost: set[Value] = set()
@@ -237,7 +237,7 @@ class _KnownDestinations:
 
 
 def _type_at(place: VariablePart, end: int) -> Type:
-    """The type of what the steps up to one lead to."""
+    """The type of the part after some steps."""
     t = pointer_of(place.variable.type).element
     for step in place.steps[:end]:
         t = component(t, step.number)

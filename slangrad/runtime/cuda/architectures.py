@@ -21,5 +21,5 @@ ARCHITECTURES = {
 
 
 def newest_architecture(capability: tuple[int, int]) -> str:
-    """The last one whose code a GPU of this compute capability runs; its capability is 7.5 at least."""
+    """The newest one whose code a GPU of this compute capability (7.5 or more) runs."""
     return ARCHITECTURES[max(each for each in ARCHITECTURES if each <= capability)]

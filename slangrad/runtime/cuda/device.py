@@ -9,6 +9,8 @@ with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,11 +18,29 @@ import numpy as np
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
-from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, load_driver
-from slangrad.runtime.cuda.image import ENTRY, CudaKernel
-from slangrad.runtime.cuda.launch import LAUNCH, LaunchArguments, Status, blocks_for
-from slangrad.runtime.cuda.memory import Copies, StreamSource
-from slangrad.runtime.device import Array, Device, Grid, Kernel, MemoryRegion, check_arguments, check_grid
+from slangrad.runtime.cuda.copies import Copies
+from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
+from slangrad.runtime.cuda.image import ENTRY, PRINTS, CudaKernel
+from slangrad.runtime.cuda.launch import (
+    LAUNCH,
+    STATUS_OFFSETS,
+    LoadedKernel,
+    PreparedLaunch,
+    Status,
+    blocks_for,
+)
+from slangrad.runtime.cuda.memory import StreamSource
+from slangrad.runtime.cuda.prints import PrintBuffer
+from slangrad.runtime.device import (
+    Array,
+    Device,
+    DeviceClosedError,
+    Grid,
+    Kernel,
+    MemoryRegion,
+    check_arguments,
+    check_grid,
+)
 from slangrad.runtime.memory import CachingAllocator, MemoryBlock
 from slangrad.runtime.reports import Printed, exception_of
 
@@ -52,10 +72,12 @@ class CudaDevice(Device):
         self._launch = driver.function("cuLaunchKernel")
         self._source = StreamSource(driver, self._stream, self._context)
         self.memory = CachingAllocator(self._source)
-        self._copies = Copies(driver, self._stream)
+        self._copies = Copies(driver, self._stream, self._context)
         self._status_address = driver.pinned(ctypes.sizeof(Status))
         self._status = Status.from_address(self._status_address)
-        self._clear_status()
+        ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
+        self._prints: PrintBuffer | None = None  # with the first kernel that prints
+        self._has_printed = False  # since the host waited
         self._kernels: dict[int, CudaKernel] = {}
         self.printed = Printed()
 
@@ -66,43 +88,103 @@ class CudaDevice(Device):
     def target(self, backend: str) -> str:
         return f"{backend}:{newest_architecture(self.capability)}"
 
-    def _enter(self) -> None:
-        """What follows is about this GPU, in whatever thread."""
-        self.require_open()
+    def _require_gpu(self) -> None:
+        """DeviceClosedError, or DeviceLost."""
+        if self.is_closed:
+            raise DeviceClosedError
         if self._driver.lost is not None:
             raise self._driver.lost.again()
+
+    def _enter(self) -> None:
+        """Make the context of this GPU current in the calling thread."""
+        self._require_gpu()
         self._driver.call("cuCtxSetCurrent", self._context)
 
     # --- launches
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
-        check_arguments(kernel, arguments)
-        check_grid(grid)
+        size = kernel.argument_size
+        if len(arguments) != size:
+            check_arguments(kernel, arguments)
+            arguments = arguments[:size]
         if not isinstance(kernel, CudaKernel):
             raise TypeError(f"kernel '{kernel.name}' was not made for a GPU")
+        try:
+            idle = kernel.loaded[self].idle[grid]
+            launch = idle.pop()
+        except (KeyError, IndexError):
+            check_grid(grid)
+            if 0 in grid:
+                self._report()
+                return
+            launch, idle = self._prepared(kernel, grid)
+        launch.arguments[:] = arguments
+        self._start(kernel, launch)
+        idle.append(launch)
+
+    def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
+        check_arguments(kernel, arguments)
+        if not isinstance(kernel, CudaKernel) or min(grid) <= 0:
+            return super().prepare(kernel, arguments, grid)
+        launch, _ = self._prepared(kernel, grid)
+        launch.arguments[:] = arguments[: kernel.argument_size]
+        return partial(self._start, kernel, launch)
+
+    def _prepared(self, kernel: CudaKernel, grid: Grid) -> tuple[PreparedLaunch, list[PreparedLaunch]]:
+        """A new launch, and the list that it goes to afterwards."""
         self._enter()
-        if self._status.error:
-            self.synchronize()
-        if 0 in grid:
-            return
-        function, number = kernel.loaded.get(self) or self._load(kernel)
-        blocks, threads = blocks_for(grid)
-        block = LAUNCH.pack(*grid, self._status_address, number)
-        parameters = LaunchArguments(arguments[: kernel.argument_size], block)
+        loaded = kernel.loaded.get(self) or self._load(kernel)
+        block = LAUNCH.pack(*grid, self._status_address, loaded.number)
+        shape = blocks_for(grid, kernel.group, kernel.lanes)
+        function, size = loaded.function, kernel.argument_size
+        launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
+        return launch, loaded.idle_over(grid)
+
+    def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
+        """Launch, and raise what earlier launches have reported. The context of the calling thread is set where the
+        driver misses it, because to set it takes as long as half a launch."""
+        if self._status.error or self._driver.lost is not None or self.is_closed:
+            self._report()
+        if kernel.needs:
+            self._supply(kernel.needs)
         self._driver.launched = kernel.name
-        (error,) = self._launch(function, *blocks, *threads, 0, self._stream, parameters.address, 0)
+        (error,) = launch.run()
         if error:
-            raise self._driver.error("cuLaunchKernel", error)
+            if error in OTHER_CONTEXT:
+                self._enter()
+                (error,) = launch.run()
+            if error:
+                raise self._driver.error("cuLaunchKernel", error)
         if kernel.synchronous or self._options.synchronous:
             self._wait(())
 
-    def _load(self, kernel: CudaKernel) -> tuple[object, int]:
+    def _report(self) -> None:
+        """Raise what is known before a launch."""
+        self._require_gpu()
+        if self._status.error:
+            self.synchronize()
+
+    def _supply(self, needs: frozenset[str]) -> None:
+        """Have ready what a launch needs. Lines of different launches are not mixed: printed ones are written first."""
+        self._enter()
+        if PRINTS in needs:
+            if self._prints is None:
+                self._prints = PrintBuffer(self._driver)
+                self._status.prints = self._prints.address
+            if self._has_printed:
+                self._wait((LATER,))
+            self._has_printed = True
+
+    def _load(self, kernel: CudaKernel) -> LoadedKernel:
         """The kernel on this GPU, with its number here."""
         module = self._driver.call("cuModuleLoadData", self._machine_code(kernel))
         number = len(self._kernels) + 1
         self._kernels[number] = kernel
-        kernel.loaded[self] = found = self._driver.call("cuModuleGetFunction", module, ENTRY), number
-        return found
+        function = self._driver.call("cuModuleGetFunction", module, ENTRY)
+        if kernel.shared:
+            self._driver.allow_shared(function, kernel.shared)
+        loaded = kernel.loaded[self] = LoadedKernel(function, number)
+        return loaded
 
     def _machine_code(self, kernel: CudaKernel) -> bytes:
         """From the disk, or assembled by the driver."""
@@ -123,11 +205,27 @@ class CudaDevice(Device):
 
     def _wait(self, notes: tuple[str, ...]) -> None:
         self._driver.call("cuStreamSynchronize", self._stream)
+        self._tell(notes)
+
+    def _tell(self, notes: tuple[str, ...]) -> None:
+        """Write what was printed, and raise what was reported. All that was launched has finished."""
+        self._write_prints()
         if self._status.error:
             self._raise_reported(notes)
 
+    def _write_prints(self) -> None:
+        if self._has_printed and self._prints is not None:
+            self._has_printed = False
+            self._prints.take(self._kernels, self.printed)
+
+    def take_printed(self) -> str:
+        if self._has_printed and self._driver.lost is None:
+            self._enter()
+            self._driver.call("cuStreamSynchronize", self._stream)
+            self._write_prints()
+        return super().take_printed()
+
     def _raise_reported(self, notes: tuple[str, ...]) -> None:
-        """All that was launched has finished."""
         failure, kernel = self._status.failure, self._kernels[self._status.kernel]
         self._clear_status()
         error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes)
@@ -136,12 +234,12 @@ class CudaDevice(Device):
         raise error
 
     def _clear_status(self) -> None:
-        ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
+        ctypes.memset(self._status_address, 0, STATUS_OFFSETS["prints"])
 
     # --- memory
 
     def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
-        self._enter()
+        self._require_gpu()
         return self.memory.allocate(size, zero)
 
     def write(self, address: int, source: Array) -> None:
@@ -156,6 +254,11 @@ class CudaDevice(Device):
             return np.empty(region.shape, region.dtype)
         items = self._fetched(region)[1]
         return items if items.flags.c_contiguous else items.copy(order="C")
+
+    def fetch(self, target: Array, address: int) -> None:
+        self._enter()
+        if target.nbytes:
+            self._receive(target, address)
 
     def put(self, region: MemoryRegion, values: Array) -> None:
         self._enter()
@@ -173,9 +276,13 @@ class CudaDevice(Device):
         """All bytes from the first item to the last, and the items in these."""
         low, high = region.span
         memory = np.empty(high - low, np.uint8)
-        self._copies.to_host(memory, region.address + low)
-        self._wait((LATER,))
+        self._receive(memory, region.address + low)
         return memory, np.ndarray(region.shape, region.dtype, memory, -low, region.strides)
+
+    def _receive(self, target: Array, address: int) -> None:
+        """Fill an array that is not empty, and tell what kernels have printed and reported."""
+        self._copies.to_host(target, address)
+        self._tell((LATER,))
 
     def copy(self, target: int, source: int, size: int) -> None:
         self._enter()

@@ -22,7 +22,11 @@ BINDINGS = Late("cuda.bindings.driver")
 
 OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)
+HOST_MEMORY = 1  # CU_MEMORYTYPE_HOST
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+# A launch in a thread that uses no context, or that of another GPU, or one that is gone: CUDA_ERROR_INVALID_CONTEXT,
+# CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED.
+OTHER_CONTEXT = (201, 400, 709)
 
 # Errors of a kernel or of the GPU that end the context of the process.
 # fmt: off
@@ -73,7 +77,7 @@ class Driver:
     """Calls of the driver by name. The results are those of cuda-bindings without the error in front. `launched` is the
     name of the last kernel, `lost` the error that ended all."""
 
-    def __init__(self, bindings: Any) -> None:  # the module, or what stands for it in tests
+    def __init__(self, bindings: Any) -> None:  # the module, or its stand-in of the tests
         self._bindings = bindings
         self.launched = ""
         self.lost: DeviceLost | None = None
@@ -84,14 +88,14 @@ class Driver:
 
     def call(
         self, name: str, *arguments: object
-    ) -> Any:  # a handle, a number or nothing, as the function has it
+    ) -> Any:  # a handle, a number or None, depending on the function
         error, *results = getattr(self._bindings, name)(*arguments)
         if error:
             raise self.error(name, error)
         return results[0] if len(results) == 1 else tuple(results)
 
     def error(self, function: str, error: Any) -> Exception:  # a CUresult
-        """What to raise for it."""
+        """The exception for a failed call."""
         if error == OUT_OF_MEMORY:
             return MemoryError("the GPU has no memory left")
         _, name = self._bindings.cuGetErrorName(error)
@@ -103,7 +107,7 @@ class Driver:
         return self.lost.again()
 
     def function(self, name: str) -> Callable[..., Any]:
-        """A function as cuda-bindings has it, for calls whose time counts."""
+        """A function of cuda-bindings itself, for calls whose time counts."""
         found: Callable[..., Any] = getattr(self._bindings, name)
         return found
 
@@ -131,10 +135,21 @@ class Driver:
         major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
         return major, minor
 
+    def allow_shared(self, function: object, size: int) -> None:
+        """So many bytes of dynamic shared memory for a kernel, beyond the 48 KB that need no leave."""
+        known = self._bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.call("cuFuncSetAttribute", function, known, size)
+
     def pinned(self, size: int) -> int:
         """The address of host memory that the GPU reaches at the same address."""
         portable, mapped = 1, 2
         return int(self.call("cuMemHostAlloc", size, portable | mapped))
+
+    def is_pinned(self, address: int) -> bool:
+        """Whether an address leads to pinned memory of the host."""
+        kind = self._bindings.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        error, place = self._bindings.cuPointerGetAttribute(kind, address)
+        return not error and place == HOST_MEMORY
 
     def stream(self) -> object:
         """One that does not wait for the default stream."""

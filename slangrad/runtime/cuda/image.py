@@ -1,4 +1,4 @@
-"""A kernel for a GPU as bytes: PTX with what is needed to launch it.
+"""A kernel for a GPU as bytes: PTX, and the data that a launch needs.
 
     image = CudaImage("k", 16, ptx, "sm_90", sites)
     data = image.to_bytes();  CudaImage.from_bytes(data).kernel()   ->   CudaKernel
@@ -12,28 +12,36 @@ import json
 from dataclasses import dataclass, field
 from struct import Struct
 
-from slangrad.runtime.device import Kernel
+from slangrad.runtime.cuda.launch import LoadedKernel
+from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
 ENTRY = b"kernel"
+PRINTS = "prints"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "needs")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
-    """`synchronous`: each launch is waited for, and raises what the kernel reported. `loaded`: a handle of the driver's
-    and a number, for each device that has launched it."""
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `lanes`: how many neighbors a
+    thread of the GPU runs. `needs`: what the device has ready for it, PRINTS. `loaded`: the kernel on each device that
+    has launched it."""
 
     code: bytes
     architecture: str
     synchronous: bool = False
-    loaded: dict[object, tuple[object, int]] = field(default_factory=dict)
+    group: Grid | None = None
+    shared: int = 0
+    needs: frozenset[str] = frozenset()
+    lanes: int = 1
+    loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CudaImage:
-    """The fields of a CudaKernel. `about` is what else is to be kept with it, as JSON has it."""
+    """The fields of a CudaKernel. `about`: extra JSON that is stored with it."""
 
     name: str
     argument_size: int
@@ -41,6 +49,10 @@ class CudaImage:
     architecture: str
     sites: tuple[Site, ...] = ()
     synchronous: bool = False
+    group: Grid | None = None
+    shared: int = 0
+    needs: frozenset[str] = frozenset()
+    lanes: int = 1
     about: object = None
 
     def __repr__(self) -> str:
@@ -54,10 +66,15 @@ class CudaImage:
             code=self.code,
             architecture=self.architecture,
             synchronous=self.synchronous,
+            group=self.group,
+            shared=self.shared,
+            lanes=self.lanes,
+            needs=self.needs,
         )
 
     def to_bytes(self, about: object = None) -> bytes:
         kept = {name: getattr(self, name) for name in _KEPT} | {"about": about}
+        kept["needs"] = sorted(self.needs)
         kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
         head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code
@@ -67,4 +84,6 @@ class CudaImage:
         (length,) = _LENGTH.unpack_from(data)
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        kept["group"] = kept["group"] and tuple(kept["group"])
+        kept["needs"] = frozenset(kept["needs"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)

@@ -1,13 +1,18 @@
 """The launch of a kernel on a GPU: its grid of blocks, its launch block, and the record of what kernels report.
 
 struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
-struct Status { i32 error, site; i64 index, extent, kernel; };        in pinned memory
+struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };    in pinned memory
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 from struct import Struct
+from typing import Any
 
 from slangrad.runtime.device import Grid
 from slangrad.runtime.reports import LaunchFailure
@@ -15,6 +20,10 @@ from slangrad.runtime.reports import LaunchFailure
 LAUNCH = Struct("=3qQq24x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
+MOST_BLOCKS = (1 << 31) - 1  # along x
+MOST_GRIDS = 256  # of a kernel, whose launches are kept
+
+DriverResult = tuple[Any]  # a CUresult
 
 
 class Status(ctypes.Structure):
@@ -25,6 +34,9 @@ class Status(ctypes.Structure):
         ("index", ctypes.c_int64),            # the index,
         ("extent", ctypes.c_int64),           # how many elements there are,
         ("kernel", ctypes.c_int64),           # and the number of the kernel on its device
+        ("prints", ctypes.c_void_p),          # where kernels print to,
+        ("arena", ctypes.c_void_p),           # where they take memory from,
+        ("memory", ctypes.c_void_p),          # and a table of what memory there is, for kernels of check mode that ask
     ]
     # fmt: on
 
@@ -36,22 +48,61 @@ class Status(ctypes.Structure):
 STATUS_OFFSETS: dict[str, int] = {name: getattr(Status, name).offset for name, *_ in Status._fields_}
 
 
-def blocks_for(grid: Grid) -> tuple[Grid, Grid]:
-    """How many blocks there are along each axis, and how many threads of a block. Short rows share a block."""
+def blocks_for(grid: Grid, group: Grid | None = None, lanes: int = 1) -> tuple[Grid, Grid]:
+    """How many blocks there are along each axis, and how many threads of a block, each of which runs `lanes` of the
+    grid's along x. Short rows share a block. All groups stand in one row: a ValueError if there are more than a GPU has
+    blocks."""
     nx, ny, nz = grid
+    if group is not None:
+        count = prod(-(-threads // size) for threads, size in zip(grid, group, strict=True))
+        if count > MOST_BLOCKS:
+            raise ValueError(
+                f"grid: {grid} are {count} groups, and a GPU runs at most {MOST_BLOCKS} in a launch"
+            )
+        return (count, 1, 1), group
+    nx = -(-nx // lanes)
     width = min(THREADS, 1 << (nx - 1).bit_length())
     height = min(THREADS // width, 1 << (ny - 1).bit_length())
     return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
 
 
-class LaunchArguments:
-    """What the driver copies at a launch: the arguments and the launch block, by their addresses."""
+class PreparedLaunch:
+    """The launch of a kernel over one grid: the block of its arguments, which may be overwritten once `run` has
+    returned, and the driver's call. One thread uses it at a time."""
 
-    __slots__ = ("_arguments", "_launch", "_pointers", "address")
+    __slots__ = ("_blocks", "_pointers", "arguments", "run")
 
-    def __init__(self, arguments: bytes | bytearray, launch: bytes) -> None:
-        self._arguments = ctypes.create_string_buffer(bytes(arguments), max(len(arguments), 1))
-        self._launch = ctypes.create_string_buffer(launch, len(launch))
-        addresses = (ctypes.addressof(self._arguments), ctypes.addressof(self._launch))
-        self._pointers = (ctypes.c_void_p * 2)(*addresses)
-        self.address = ctypes.addressof(self._pointers)
+    def __init__(
+        self,
+        call: Callable[..., DriverResult],
+        function: object,
+        size: int,
+        launch: bytes,
+        shape: tuple[Grid, Grid],
+        shared: int,
+        stream: object,
+    ) -> None:
+        """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
+        bytes of dynamic shared memory."""
+        block = ctypes.create_string_buffer(size)
+        self._blocks = block, ctypes.create_string_buffer(launch, len(launch))
+        self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
+        self.arguments = memoryview(block).cast("B")
+        blocks, threads = shape
+        address = ctypes.addressof(self._pointers)
+        self.run = partial(call, function, *blocks, *threads, shared, stream, address, 0)
+
+
+@dataclass(slots=True)
+class LoadedKernel:
+    """A kernel on one GPU, its number there, and launches by their grids that no thread uses at the moment."""
+
+    function: object
+    number: int
+    idle: dict[Grid, list[PreparedLaunch]] = field(default_factory=dict)
+
+    def idle_over(self, grid: Grid) -> list[PreparedLaunch]:
+        """The list for a grid."""
+        if len(self.idle) >= MOST_GRIDS:
+            self.idle.clear()
+        return self.idle.setdefault(grid, [])

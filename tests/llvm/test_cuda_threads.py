@@ -1,0 +1,128 @@
+"""What threads of a GPU do together, without one: groups and waves of random kernels, against the oracle."""
+
+import numpy as np
+import pytest
+
+from tests.llvm.gpu_threads import assert_like_oracle
+from tests.spmd import test_groups, test_waves
+
+WAVES = pytest.mark.parametrize(
+    "seed", [2, 4, 8, *(pytest.param(n, marks=pytest.mark.deep) for n in range(40, 80))]
+)
+
+
+@WAVES
+def test_random_waves(seed):
+    body = test_waves.Text(seed).block(3, False)
+    try:
+        assert_like_oracle(test_waves.HEAD + body + test_waves.TAIL, test_waves.arguments(), (75, 1, 1))
+    except AssertionError as difference:
+        raise AssertionError(f"{body}\n{difference}") from None
+
+
+GROUPS = pytest.mark.parametrize(
+    "seed", [1, 2, *(pytest.param(n, marks=pytest.mark.deep) for n in range(40, 80))]
+)
+
+
+@GROUPS
+def test_random_groups(seed):
+    size = ((33, 1, 1), (8, 4, 1), (1, 1, 1), (64, 1, 1))[seed % 4]
+    threads = size[0] * size[1]
+    text = test_groups.HEAD + test_groups.Text(seed).block(3) + test_groups.TAIL
+    text = text.replace("BARRIER", test_groups.BARRIER).replace("N", str(threads))
+    text = text.replace("SIZE", ", ".join(map(str, size)))
+    grid = (3 * size[0], size[1], 1)
+    values = np.random.default_rng(seed).integers(-20, 20, grid[0]).astype(np.float32)
+    arguments = {"count": 3, "x": values, "z": np.zeros(grid[0], np.int32)}
+    if size[1] > 1:
+        text = text.replace("id.x]", "id.x + id.y * 24]")
+        arguments["x"], arguments["z"] = (np.resize(a, 96) for a in (arguments["x"], arguments["z"]))
+    try:
+        assert_like_oracle(text, arguments, grid)
+    except AssertionError as difference:
+        raise AssertionError(f"{text}\n{difference}") from None
+
+
+def test_waves_within_groups():
+    values = np.random.default_rng(3).integers(0, 99, 256).astype(np.int32)
+    assert_like_oracle(test_groups.WAVES, {"a": values, "b": np.zeros(256, np.int32)}, (128, 2, 1))
+
+
+def test_small_groups_are_waves_with_lanes_off():
+    text = """
+    [shader("compute")] [numthreads(8, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform double* a, uniform int16_t* b)
+    {
+        double sum = a[id.x];
+        if ((id.x & 3) != 1)
+            sum = WaveActiveSum(a[id.x]) + WavePrefixProduct(a[id.x]) + WaveReadLaneAt(sum, int(id.x) - 1);
+        a[id.x] = sum;
+        b[id.x] = WaveActiveMin(b[id.x]) + int16_t(WaveActiveAllTrue(b[id.x] > 3)) + int16_t(WaveGetLaneIndex());
+    }
+    """
+    rng = np.random.default_rng(5)
+    arguments = {"a": rng.uniform(-2, 2, 20), "b": rng.integers(0, 99, 20).astype(np.int16)}
+    assert_like_oracle(text, arguments, (20, 1, 1))
+
+
+def test_equal_numbers_keep_the_order_of_lanes():
+    text = """
+    [shader("compute")] [numthreads(32, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform float* a, uniform float* b)
+    {
+        float x = a[id.x];
+        if (id.x % 7 != 2) { a[id.x] = WaveActiveMin(x); b[id.x] = WaveActiveMax(x); }
+    }
+    """
+    zeros = np.where(np.arange(64) % 3 == 0, np.float32(-0.0), np.float32(0)).astype(np.float32)
+    assert_like_oracle(text, {"a": zeros, "b": zeros[::-1].copy()}, (64, 1, 1))
+
+
+@pytest.mark.parametrize("grid", [(33, 1, 1), (40, 3, 1), (5, 7, 3)], ids=str)
+def test_groups_at_the_edge_are_incomplete(grid):
+    text = """
+    groupshared int sum;
+    groupshared int kept[16];
+    [shader("compute")] [numthreads(4, 2, 2)]
+    void kernel(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uint3 g : SV_GroupID, uniform int width,
+        uniform int height, uniform int* a)
+    {
+        int at = (int(id.z) * height + int(id.y)) * width + int(id.x);
+        kept[15 - t] = a[at];
+        InterlockedAdd(sum, a[at]);
+        GroupMemoryBarrierWithGroupSync();
+        a[at] = sum * 100 + kept[t] + int(g.x + 10 * g.y + 100 * g.z);
+    }
+    """
+    count = grid[0] * grid[1] * grid[2]
+    arguments = {"width": grid[0], "height": grid[1], "a": np.arange(count, dtype=np.int32)}
+    assert_like_oracle(text, arguments, grid)
+
+
+def test_indices_out_of_range_in_large_shared_memory():
+    text = """
+    groupshared float most[20000];
+    [shader("compute")] [numthreads(6, 1, 1)]
+    void kernel(uint t : SV_GroupIndex, uniform float* y)
+    {
+        most[19999 - t] = float(t) + 1;
+        GroupMemoryBarrierWithGroupSync();
+        y[t] = most[19995 + t];
+    }
+    """
+    assert_like_oracle(text, {"y": np.zeros(6, np.float32)}, (6, 1, 1))
+
+
+def test_printed_lines_come_in_the_order_of_threads():
+    text = """
+    [shader("compute")] [numthreads(4, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform half* h)
+    {
+        if (id.x % 3 == 1)
+            printf("%u %u %f %f\\n", id.x, id.y, x[id.x], h[id.y]);
+        printf("%d %lld\\n", -int(id.x), int64_t(id.z) - 5);
+    }
+    """
+    arguments = {"x": np.arange(20, dtype=np.float32) / 3, "h": np.arange(3, dtype=np.float16) / 7}
+    assert_like_oracle(text, arguments, (20, 3, 2))
