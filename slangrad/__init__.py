@@ -71,6 +71,8 @@ _HOMES = {
     "slangrad.marshal.registry":                 "register_type",
     "slangrad.marshal.simple.generators":        "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
                                                  "rand_float thread_id wang_hash wang_hash_numpy",
+    "slangrad.marshal.simple.samplers":          "ComparisonFunc Sampler SamplerDesc TextureAddressingMode "
+                                                 "TextureFilteringMode TextureReductionOp",
     "slangrad.runtime.device":                   "DeviceClosedError",
     "slangrad.runtime.reports":                  "BoundsError KernelAssertionError KernelRecursionError "
                                                  "KernelTypeError NotFiniteError PointerError",
@@ -103,8 +105,8 @@ sys.meta_path.append(_Paths)  # type: ignore[arg-type]
 
 def __getattr__(name: str) -> object:
     with import_module("slangrad.base.process.forks").loading():
-        made = globals()[name] = _find(name)
-    return made
+        value = globals()[name] = _find(name)
+    return value
 
 
 def _find(name: str) -> object:
@@ -120,10 +122,10 @@ def _find(name: str) -> object:
     vectors = import_module("slangrad.marshal.host.vectors")
     if name == "__all__":
         return sorted([*_HOME_OF, *_ALIASES, *vectors.class_names()])
-    found = vectors.class_named(name)
-    if found is None:
+    vector_class = vectors.class_named(name)
+    if vector_class is None:
         raise import_module("slangrad.absent").missing("module 'slangrad'", name, _find("__all__"))
-    return found
+    return vector_class
 
 
 def __dir__() -> list[str]:

@@ -154,6 +154,12 @@ from slangrad.marshal.simple.generators import rand_float as rand_float
 from slangrad.marshal.simple.generators import thread_id as thread_id
 from slangrad.marshal.simple.generators import wang_hash as wang_hash
 from slangrad.marshal.simple.generators import wang_hash_numpy as wang_hash_numpy
+from slangrad.marshal.simple.samplers import ComparisonFunc as ComparisonFunc
+from slangrad.marshal.simple.samplers import Sampler as Sampler
+from slangrad.marshal.simple.samplers import SamplerDesc as SamplerDesc
+from slangrad.marshal.simple.samplers import TextureAddressingMode as TextureAddressingMode
+from slangrad.marshal.simple.samplers import TextureFilteringMode as TextureFilteringMode
+from slangrad.marshal.simple.samplers import TextureReductionOp as TextureReductionOp
 from slangrad.runtime.device import DeviceClosedError as DeviceClosedError
 from slangrad.runtime.reports import BoundsError as BoundsError
 from slangrad.runtime.reports import KernelAssertionError as KernelAssertionError

@@ -15,7 +15,6 @@ _TEXTURES = "textures have no views and no loader; pass the texture, or a Tensor
 _IMAGES = (
     "there are no images as objects; Tensor.load_from_image(device, path) reads a file, save(path) writes one"
 )
-_SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Texture or a Tensor"
 _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"
 _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
 _GRAPHICS = "there are no graphics stages; only compute kernels and functions run here"
@@ -27,7 +26,6 @@ _ROWS = {
     _TEXTURES: "TextureLoader TextureView TextureViewDesc create_texture_from_resource create_texture_view "
                "create_view",
     _IMAGES:   "Bitmap tev to_bitmap",
-    _SAMPLERS: "Sampler SamplerDesc TextureAddressingMode TextureFilteringMode create_sampler",
     _WINDOWS:  "App AppDesc AppWindow CursorMode FileDialogFilter KeyCode MouseButton Surface SurfaceConfig "
                "Window choose_folder_dialog create_surface open_file_dialog save_file_dialog ui",
     _RAYS:     "AccelerationStructure AccelerationStructureInstanceList RayTracingPipeline ShaderTable "

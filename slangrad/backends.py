@@ -77,8 +77,8 @@ def load_image(data: bytes) -> tuple[Kernel, Json]:
 
 
 def cuda_device(options: Options) -> Device:
-    found: Device = CUDA_DEVICE.CudaDevice(options)
-    return found
+    device: Device = CUDA_DEVICE.CudaDevice(options)
+    return device
 
 
 def load_cuda_image(data: bytes) -> tuple[Kernel, Json]:
@@ -105,9 +105,9 @@ BACKENDS = {
 def backend_of(target: str) -> Backend:
     """The backend of a target by its name, which may end with an architecture. Its traits have the whole name."""
     name, _, _ = target.partition(":")
-    found = BACKENDS.get(name)
-    if found is None:
+    backend = BACKENDS.get(name)
+    if backend is None:
         raise ValueError(
             f"target: unknown target '{target}'; there are {', '.join(BACKENDS)}, and 'cuda:sm_90'"
         )
-    return found if name == target else replace(found, traits=found.traits._replace(name=target))
+    return backend if name == target else replace(backend, traits=backend.traits._replace(name=target))

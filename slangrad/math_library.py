@@ -28,11 +28,11 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
     """(name of a primitive, f32 or f64) to a flat function of scalars, compiled from std on first use."""
 
     # The same for all programs: they depend on the settings and on the target's traits alone.
-    made: ClassVar[dict[tuple[Options, str], dict[tuple[str, Scalar], Function]]] = {}
+    compiled: ClassVar[dict[tuple[Options, str], dict[tuple[str, Scalar], Function]]] = {}
 
     def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:
         self._checked, self._options, self._flatten = checked, options, flatten
-        self._made = self.made.setdefault((options, checked.traits.name), {})
+        self._compiled = self.compiled.setdefault((options, checked.traits.name), {})
         self._unread = iter(MATHS)
         self._declared: dict[tuple[str, Scalar], ast.Function] = {}
 
@@ -50,12 +50,12 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
         return self._declared[key]
 
     def __getitem__(self, key: tuple[str, Scalar]) -> Function:
-        if key not in self._made:
+        if key not in self._compiled:
             reference = DeclRef(self._declaration(key), {})
             program, (name,) = lower_functions(self._checked, [reference], self._options)
             function = inline(program, everything=True).functions[name]
-            self._made.setdefault(key, remove_dead(self._flatten(function)))
-        return self._made[key]
+            self._compiled.setdefault(key, remove_dead(self._flatten(function)))
+        return self._compiled[key]
 
     def __iter__(self) -> Iterator[tuple[str, Scalar]]:
         for part in self._unread:

@@ -74,7 +74,7 @@ def display_scale_factor() -> float:
 def memory_stats() -> MemoryStats:
     """Memory of the process. OSError on Windows, where the standard library has no such figure."""
     if sys.platform == "win32":
-        raise OSError("memory_stats: Python does not tell the memory of a process on Windows")
+        raise OSError("memory_stats: Python has no figure for the memory of a process on Windows")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak *= 1 if sys.platform == "darwin" else 1024
     rss = _resident()

@@ -10,6 +10,7 @@ run on a GPU, or with SLANGRAD_FAKE_GPU=1 on a driver that interprets kernels (t
 import gc
 import os
 import signal
+from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import replace
 from zlib import crc32
@@ -38,7 +39,16 @@ def pytest_addoption(parser):
     )
 
 
+# Before pytest chooses tests by their marks.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    cases = defaultdict(list)
+    for item in items:
+        if marker := item.get_closest_marker("sampled"):
+            cases[item.parent.nodeid, item.originalname, *marker.args].append(item)
+    for (*_, count), matrix in cases.items():
+        for item in sorted(matrix, key=lambda item: crc32(item.nodeid.encode()))[count:]:
+            item.add_marker("deep")
     n = config.getoption("--one-in")
     items[:] = [item for item in items if crc32(item.nodeid.encode()) % n == 0]
 

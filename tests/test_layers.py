@@ -49,6 +49,7 @@ LATE_MODULES = {
     ("api", "slangrad.tensors.formats"),
     ("api", "slangrad.tensors.textures"),  # textures
     ("api", "slangrad.marshal.containers.textures"),
+    ("api", "slangrad.marshal.simple.samplers"),
     ("marshal", "slangrad.marshal.containers.textures"),
     ("marshal", "slangrad.tensors.textures"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second

@@ -22,7 +22,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools.prose import MOST_WORDS, long_sentences
+from tools.prose import MOST_WORDS, faults, long_sentences
 
 PACKAGE = "slangrad"
 MOST_LINES = 500
@@ -83,6 +83,9 @@ def counts(tree: Path) -> dict[str, str]:
         "class names that stand twice": str(len(names_twice(texts.values()))),
         f"sentences over {MOST_WORDS} words": str(
             sum(len(long_sentences(page.read_text())) for page in pages)
+        ),
+        "sentences of docstrings that break a rule": str(
+            sum(len(list(faults(file))) for file in package.rglob("*.py"))
         ),
     }
 

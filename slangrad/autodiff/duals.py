@@ -189,7 +189,7 @@ class _Dual(Rebuild):
     def half(self, b: Builder, old: Value) -> Value:
         """The other half of a pointer, which must be known."""
         if old not in self.halves:
-            message = "where the derivatives of this pointer are is not known"
+            message = "the place of this pointer's derivatives is unknown"
             note = "make it of one that was passed, or by a function with a [ForwardDerivative]"
             raise CompileError([Diagnostic("E0553", message, b.span, note)])
         return self.halves[old]

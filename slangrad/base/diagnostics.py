@@ -175,7 +175,7 @@ CODES: dict[str, str] = {
     "E1050": "failure of the CUDA driver",
     "E1051": "GPU that is lost for this process",
     # E9  not supported: Slang has it, slangrad does not
-    "E9001": "sampler, cube or format of a texture",
+    "E9001": "kind or format of a texture or sampler",
     "E9002": "graphics and rays",
     "E9003": "code for another target",
     "E9004": "layout or format in memory",

@@ -411,10 +411,12 @@ class _PlanEntry:
     check: BackwardCheck | None = None  # the comparison of its gradients, in check mode
     wrap: results.Wrap | None = None
     is_special: bool = False
+    returns_given: bool = False
     idle: Callable[[], CallError] | None = None  # the error of a derivative without effect
     is_told: bool = False  # that is a warning
 
     def __post_init__(self) -> None:
+        self.returns_given = self.result_at >= 0
         special = (self.torch, self.check, self.wrap)
         self.is_special = self.holds_objects or any(extra is not None for extra in special)
 
@@ -430,10 +432,6 @@ class _PlanEntry:
             raise error
         said = ": ".join([error.message, "; ".join(error.details) or error.note or ""])
         warn(f"function '{name}': {said}")
-
-    @property
-    def returns_given(self) -> bool:
-        return self.result_at >= 0
 
 
 @ending

@@ -104,7 +104,7 @@ class Along:
             f"finite differences  {difference!r} (rounding: {noise:.1e})"
             for difference, noise in self._differences
         ]
-        note = "where a branch or max() changes sides there is no derivative to agree on"
+        note = "at a point where a branch or max() switches there is no derivative"
         message = f"the derivative by {self._label} along a random direction: {reason}"
         return GradientError("E1031", message, details, note)
 

@@ -517,7 +517,10 @@ def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -
     lines = [signature_text(checker, DeclRef(function, identity(function))) for function in functions]
     message = f"no linked module exports '{wanted}'"
     checker.error(
-        "E0704", message, declared.name_span, f"what is exported is {'; '.join(lines) or 'no function'}"
+        "E0704",
+        message,
+        declared.name_span,
+        f"the exported declaration is {'; '.join(lines) or 'no function'}",
     )
 
 

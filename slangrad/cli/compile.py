@@ -41,7 +41,8 @@ def write_modules(
 def _targets(
     file: Path, out: Path | None, include: Iterable[Path], origins: Iterable[Origin]
 ) -> Iterator[tuple[Path, Origin]]:
-    """Where each module goes: in the folder as it lies seen from its source's folder or from an include path."""
+    """The target of each module: in the folder, at its path relative to its source's folder or to an include
+    path."""
     roots = [file.parent, *include]
     for origin in origins:
         assert origin.path is not None

@@ -1,5 +1,5 @@
-"""`slangrad doctor`: what this machine offers, and whether a gradient comes out right on each device. For a device that
-is absent it says what to install."""
+"""`slangrad doctor`: the features of this machine, and a test of a gradient on each device. For an absent device it
+names the package to install."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def _described_gpu(driver: Driver, index: int) -> str:
     oldest = ".".join(map(str, OLDEST_CAPABILITY))
     fits = capability >= OLDEST_CAPABILITY
     target = f"target cuda:{newest_architecture(capability)}" if fits else f"{oldest} is needed"
-    memory = driver.call("cuDeviceTotalMem", gpu) / (1 << 30)
+    memory = driver.memory(gpu) / (1 << 30)
     return f"{driver.name(gpu)}, compute capability {shown} ({target}), {memory:.1f} GiB"
 
 
 def described_cache(usage: Usage) -> str:
-    """Where compiled kernels are kept, and how much there is; or why they are not."""
+    """The folder of compiled kernels and its size; or why there is none."""
     if usage.problem:
         return f"none: {usage.problem}"
     used, limit = (f"{size / (1 << 20):.1f} MiB" for size in (usage.size, usage.limit))
@@ -118,7 +118,7 @@ def _tried(backend: str) -> tuple[bool, str]:
     """Whether the gradient is right on a device, and by how much or why not."""
     try:
         error = _gradient_error(backend)
-    except Exception as failure:  # whatever a broken installation raises is the report
+    except Exception as failure:  # any exception of a broken installation is the report
         return False, f"{type(failure).__name__}: {failure}"
     return error < 1e-5, f"gradient of x * x * sin(x) within {error:.1e}"
 

@@ -3,9 +3,9 @@
     source            lowered              lanes                  asm
     y = y * x + a;    %9 = mul %a.2, %x    %26 = mul %25, %20     vmulps %ymm6, %ymm4, %ymm1
 
-In: a compiled kernel.   Out: HTML, with colors for tokens (no grammar is known). Each line has the number of its place:
-a list of source lines, that of the code itself and those of the calls that brought it there. What follows from it on
-the page is page/page.js.
+In: a compiled kernel.   Out: HTML, with colors for tokens (no grammar is known). Each line has the number of its
+place: a list of source lines, that of the code itself and those of the calls that inlined it. page/page.js uses
+these numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slangrad.base.source import Line, SourceFile, source_lines
 from slangrad.pipeline import CompiledKernel
 
 PAGE = Path(__file__).parent / "page"
-HUES = 8  # of the bars that tell lines apart; page.css has as many
+HUES = 8  # of the bars that mark lines; page.css has as many
 
 ABOUT = {
     "ast": "parsed and checked, with types",
@@ -65,12 +65,12 @@ class Places:
         self._hues: dict[tuple[int, int], int] = {}
 
     def color(self, lines: list[Line]) -> None:
-        """Give the user's lines colors in their order: those that any of `lines` comes from."""
+        """Give the user's lines colors in their order: the sources of any of `lines`."""
         firsts = {first for line in lines if (first := self._first(line)) is not None}
         self._hues = {source: number % HUES for number, source in enumerate(sorted(firsts))}
 
     def number(self, line: Line) -> int | None:
-        """None for what comes from no line of these."""
+        """None for a line with another source."""
         place = self._place(line)
         return self._numbers.setdefault(place, len(self._numbers)) if place else None
 
@@ -79,7 +79,7 @@ class Places:
         return None if first is None else self._hues.get(first)
 
     def _first(self, line: Line) -> tuple[int, int] | None:
-        """The user's line; what comes from the generated kernel alone has none."""
+        """The user's line; code of the generated kernel alone has none."""
         return next((place for place in self._place(line) if place[0] not in self._generated), None)
 
     def _place(self, line: Line) -> Place:
@@ -96,7 +96,7 @@ def is_generated(source: SourceFile) -> bool:
 
 
 def write_page(path: Path, compiled: CompiledKernel, title: str, machine: str) -> int:
-    """Write the page, and tell how many columns it has."""
+    """Write the page, and print how many columns it has."""
     columns = columns_of(compiled)
     try:
         path.write_text(page(columns, title, machine), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`slangrad graph plan`: the time of a training step of a Python file on workers that are not there."""
+"""`slangrad graph plan`: the simulated time of a training step of a Python file on many workers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def simulated(
 def best_of(
     step: Step, batch: tuple[object, ...], workers: int, links: Path | None, workers_per_host: int | None
 ) -> tuple[list[str], Simulation]:
-    """A line for each way to put workers on the axes "data" and "stages", with the same rows of all together, and the
-    simulation of the one that takes the least time."""
+    """A line for each way to put workers on the axes "data" and "stages", with the same number of rows in all. Also
+    gives the simulation of the fastest one."""
     simulations: dict[str, Simulation] = {}
     refused: GraphError | None = None
     for stages in (n for n in range(1, workers + 1) if workers % n == 0):

@@ -2,8 +2,8 @@
 
     slangrad run square.slang          slangrad check *.slang          slangrad dump poly.slang f --bwd --all
 
-The exit code is 1 when a program is wrong or fails, 2 when the command itself is not understood. What only some
-commands need is loaded when one of them runs: `check` needs no pipeline, so an error is shown before LLVM is loaded.
+The exit code is 1 when a program is wrong or fails, 2 when the command itself is not understood. Each command loads
+its own modules: `check` needs no pipeline, so it shows an error before LLVM is loaded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ Includes = Annotated[list[Path], typer.Option("--include", "-I", help="A folder 
 
 
 def failures() -> tuple[type[BaseException], ...]:
-    """What wrong programs, arguments and settings raise; all else is a mistake of the compiler and shows where."""
+    """Exceptions of wrong programs, arguments and settings; others are bugs of the compiler and show a
+    traceback."""
     kernel = (slangrad.KernelAssertionError, slangrad.KernelRecursionError, slangrad.KernelTypeError)
     return (ValueError, IndexError, MemoryError, OSError, *kernel)
 
@@ -66,7 +67,7 @@ def failures_shown() -> Iterator[None]:
 
 
 def located(file: Path, include: list[Path]) -> Path:
-    """The file that is meant, not one of the same name in the folders that modules are looked for in."""
+    """The path of the file itself, not of one with the same name in the search folders."""
     if not file.is_file():
         raise ValueError(f"error: there is no file '{file}'")
     hidden = any((folder / file).is_file() for folder in include)
@@ -177,10 +178,11 @@ def dump(
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
     times: Annotated[
-        bool, typer.Option("--times", help="What each stage took, and how much it made.")
+        bool, typer.Option("--times", help="The time of each stage, and the size of the program after it.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="What the reverse-mode derivative stores, and why.")
+        bool,
+        typer.Option("--report", help="The values that the reverse-mode derivative stores, with reasons."),
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Write all stages side by side to a page.")] = None,
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006

@@ -1,7 +1,7 @@
 """The line about a compilation that takes long: `compiling kernel 1 of f: stage 3 of 11, autodiff (4 s)`.
 
-It is written over itself and erased in the end. rich's own live displays are not used: they hide the cursor, which a
-process that is ended from outside does not bring back, and send what others print to standard error.
+It overwrites itself and is erased at the end. rich's live displays are not used. They hide the cursor, which a
+killed process does not restore, and redirect other prints to standard error.
 """
 
 from __future__ import annotations

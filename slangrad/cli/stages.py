@@ -3,9 +3,9 @@
     // after stage 'lowered'
     func @polynomial(%a: f32, ...
 
-In: a function.   Out: an example call of it is compiled, and shown as text, colored where it goes to a terminal. Its
-arguments are made up from the types of the parameters: numbers and structs become a tensor of four, so the function is
-called four times; integers beside whole tensors are taken for indices. Values do not matter: the call does not run.
+In: a function.   Out: an example call of it is compiled, and shown as text, in color on a terminal. Its arguments
+follow from the types of the parameters: numbers and structs become a tensor of four, so the function is called four
+times; integers beside whole tensors are indices. Values do not matter: the call does not run.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def compile_example(function: Function, mode: str, uniform: list[str]) -> Compil
 
 
 def chosen_stages(compiled: CompiledKernel, after: str, everything: bool) -> tuple[str, ...]:
-    """All stages, one, or without a wish the code before it is taken apart."""
+    """All stages, one, or by default the code before aggregates are taken apart."""
     if after and after not in compiled.stages:
         raise ValueError(f"error: there is no stage '{after}'; stages are: {', '.join(compiled.stages)}")
     return compiled.stages if everything else (after or DEFAULT,)
@@ -77,7 +77,7 @@ def show(console: Console, compiled: CompiledKernel, stages: tuple[str, ...], ti
 
 
 def show_text(console: Console, text: str, lexer: str) -> None:
-    """Not through the console where that would break long lines."""
+    """Bypasses the console if that would break long lines."""
     if console.is_terminal:
         console.print(Syntax(text, lexer, background_color="default", word_wrap=True))
     else:
@@ -142,7 +142,7 @@ def many_values(device: object, kind: SlangType, mode: str, separate: bool) -> o
 
 
 def with_gradients(tensor: Tensor, separate: bool = False) -> Tensor:
-    """What is read and written needs a gradient that comes in and another one that goes out."""
+    """An argument that is read and written needs an incoming and an outgoing gradient."""
     differentiable = tensor.with_grads()
     return (
         differentiable.with_grads(

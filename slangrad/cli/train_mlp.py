@@ -41,7 +41,7 @@ class TrainingSettings:
 
 @dataclass(slots=True)
 class TrainingProgress:
-    """What is known so far. `worst` has the largest loss of each step, `mean` the loss on a grid after some steps."""
+    """The result so far. `worst` has the largest loss of each step, `mean` the loss on a grid after some steps."""
 
     settings: TrainingSettings
     worst: list[float] = field(default_factory=list)
@@ -137,7 +137,8 @@ def _result(network: Training, progress: TrainingProgress) -> TrainingResult:
 
 @contextmanager
 def interruption() -> Iterator[Callable[[], bool]]:
-    """Meanwhile Ctrl-C lets the step that runs come to its end; a second one is as always."""
+    """A context in which the first Ctrl-C waits for the end of the running step; a second one interrupts as
+    usual."""
     seen: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:

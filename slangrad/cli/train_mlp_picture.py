@@ -93,7 +93,7 @@ def _draw_maps(figure: Drawn, result: TrainingResult) -> None:
 
 
 def _draw_map(axes: Drawn, values: Array, low: float, high: float, colors: str) -> object:
-    """In so few colors that they are not seen and the file is small."""
+    """In few colors, so that the file is small."""
     shades = matplotlib.colormaps[colors].resampled(SHADES)
     ticks = {"xticks": (0, 0.5, 1), "yticks": (0, 0.5, 1)}
     axes.set(**ticks, xticklabels=("0", ".5", "1"), yticklabels=("0", ".5", "1"))

@@ -1,4 +1,4 @@
-"""What `slangrad train-mlp` shows in a terminal: a bar while it trains, lines where there is no terminal, a table.
+"""The output of `slangrad train-mlp`: a bar while it trains, lines without a terminal, a table.
 
 training ━━━━━━━━━━━━━━╸━━━━━━━━  1240/2000   loss 0.00041   1.2 M points/s   0:00:01
 """
@@ -48,7 +48,7 @@ def check_picture(out: Path) -> None:
 
 
 def draw(result: TrainingResult, out: Path) -> str:
-    """Draw the picture where that can be done; what to say about it."""
+    """Draw the picture if possible; gives a sentence about it."""
     if find_spec("matplotlib") is None:
         return HINT
     import_module("slangrad.cli.train_mlp_picture").draw(result, out)
@@ -66,7 +66,7 @@ def rate(progress: TrainingProgress) -> str:
 
 @contextmanager
 def shown_progress(console: Console, steps: int) -> Iterator[Callable[[TrainingProgress], None]]:
-    """What is to be called after each step."""
+    """The function that runs after each step."""
     if not console.is_terminal:
         yield lambda progress: _line(console, progress, steps)
         return

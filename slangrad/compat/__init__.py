@@ -1,1 +1,1 @@
-"""Names that SlangPy's programs use and no compiler needs: they stand on the public names, and load when asked for."""
+"""Names that SlangPy's programs use and the compiler does not: they use the public names, and load on first use."""

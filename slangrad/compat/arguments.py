@@ -1,4 +1,4 @@
-"""Users' Marshalls in a kernel: each is a parameter of the type that it names, loaded and stored by its methods.
+"""Users' Marshalls in a kernel: each is a parameter of its Slang type, loaded and stored by its methods.
 
     x: Noise to float   ->   uniform Noise x,     float x_loaded;  x.__slangpy_load(x_at, x_loaded);
 
@@ -132,7 +132,7 @@ class TaughtMarshal(Marshal):
         )
         leaf.prepare = CarriedValue
         if overrides(marshall, "read_calldata"):
-            leaf.scratch = 8  # so that it is asked after the launch
+            leaf.scratch = 8  # so that it is called after the launch
         return leaf
 
 
@@ -145,7 +145,7 @@ def context_of(layout: SlangProgramLayout, mode: str) -> BindContext:
 
 
 class CarriedValue:
-    """A value on its way through a call, with the data that the kernel gets for it."""
+    """A value of a call, with the data that the kernel gets for it."""
 
     __slots__ = ("calldata", "context", "value")
 
@@ -333,7 +333,7 @@ def put_data(uniform: Encoder, values: Values, place: int, data: HostValue, labe
 
 @dataclass(frozen=True, slots=True)
 class ReturnContext:
-    """The argument of a factory of PYTHON_TYPES in place of a value, for a result: its type, and the call."""
+    """The argument of a factory of PYTHON_TYPES for a result, in place of a value: its type, and the call."""
 
     slang_type: SlangType
     bind_context: BindContext

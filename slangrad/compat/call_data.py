@@ -1,4 +1,4 @@
-"""The parts of a call: the text of its kernel, its shape, and the type as which each argument is seen.
+"""The parts of a call: the text of its kernel, its shape, and the type of each argument.
 
     data = module.polynomial.debug_build_call_data(2.0, 8.0, -1.0, x)
     print(data.code)
@@ -44,7 +44,7 @@ MODES = {PRIMAL: CallMode.prim, BACKWARD: CallMode.bwds, TANGENT: CallMode.fwds,
 
 
 class AccessType(Enum):
-    """What a call does with a value or with its derivative."""
+    """The access of a call to a value or to its derivative."""
 
     none = 0
     read = 1
@@ -64,9 +64,9 @@ class BoundVariable:
     """A value of a call, or a part of one in a dict or list. Before the function is chosen, only `vector_type` and
     `python` are known.
 
-    `vector_type`: as what the function sees it. `call_dimensionality` and `vector_mapping`: how many dimensions it
-    brings, and to which of the call each goes. `access`: what happens to it and to its derivative. `python`: the
-    Marshall of a user's class.
+    `vector_type`: its type in the function. `call_dimensionality` and `vector_mapping`: the number of its
+    dimensions, and the call dimension of each. `access`: that to it and to its derivative. `python`: the Marshall
+    of a user's class.
     """
 
     vector_type: SlangType
@@ -119,7 +119,7 @@ class BoundVariable:
         return self.vector_mapping
 
     def gen_calldata_type_name(self, cgb: object, type_name: str) -> None:
-        """Say as which type the kernel gets the value."""
+        """Set the type of the value in the kernel."""
         self.calldata_type_name = type_name
 
     def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
@@ -224,18 +224,18 @@ class CallData:
 
     @property
     def pipeline(self) -> Kernel:
-        """What is launched; calls whose kernels have the same text share it."""
+        """The pipeline of the launch; calls whose kernels have the same text share it."""
         return self._compiled.kernel
 
     @property
     def stages(self) -> CompiledKernel:
-        """What the compiler made of it, as `Function.compile` gives it."""
+        """The compiled kernel, as from `Function.compile`."""
         return self._compiled.stages
 
     def call(
         self, options: NativeCallRuntimeOptions | None = None, *args: object, **kwargs: object
     ) -> HostValue:
-        """Run the function over arguments of the same kinds; what it returns."""
+        """Run the function over arguments of the same kinds, and return its result."""
         function = self.function
         if not isinstance(options, (NativeCallRuntimeOptions, type(None))):
             raise CallError(

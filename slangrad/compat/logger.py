@@ -21,7 +21,7 @@ from slangrad.base.process.forks import BRIEF, kept_at_fork
 
 
 class LogLevel(IntEnum):
-    """How much a message matters."""
+    """The severity of a message."""
 
     none = 0
     debug = 1

@@ -1,4 +1,4 @@
-"""Classes of users as arguments of calls, taught as SlangPy teaches them: a Marshall for each class.
+"""Classes of users as arguments of calls, registered as in SlangPy: a Marshall for each class.
 
     class NoiseMarshall(Marshall):
         def __init__(self, layout):  self.slang_type = layout.require_type_by_name("Noise")
@@ -6,8 +6,8 @@
         ...
     PYTHON_TYPES[Noise] = lambda layout, value: NoiseMarshall(layout)
 
-In Slang `Noise` has methods `__slangpy_load(ContextND<N> context, out T value)` for what it can be seen as. What a
-Marshall says becomes a part of the kernel in arguments.py.
+In Slang `Noise` has methods `__slangpy_load(ContextND<N> context, out T value)` for its possible types.
+arguments.py makes the Marshall's part of the kernel.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class CallContext:
 
 
 class NativeMarshall:
-    """The description of a Python value for a call. There is one for each signature of a call; `slang_type` is the type
-    that the value has of its own.
+    """The description of a Python value for a call. There is one for each signature of a call; `slang_type` is the
+    value's own type.
 
-    `concrete_shape`: the sizes of all values, or an invalid Shape where `get_shape` tells those of each.
+    `concrete_shape`: the sizes of all values, or an invalid Shape if `get_shape` returns those of each.
     `match_call_shape`: values have as many dimensions as the call.
     """
 
@@ -87,13 +87,13 @@ class NativeMarshall:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the value takes what a function writes: its Slang type has `__slangpy_store`."""
+        """Whether the value takes outputs of a function: its Slang type has `__slangpy_store`."""
         return False
 
     # --- once for each signature
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> list[SlangType]:
-        """As which types a parameter of that type can be given the value; none if it cannot."""
+        """The types of the value for a parameter of that type; empty without one."""
         return [self.resolve_type(context, bound_type)]
 
     def resolve_type(self, context: BindContext, bound_type: SlangType) -> SlangType:
@@ -102,8 +102,8 @@ class NativeMarshall:
     def resolve_dimensionality(
         self, context: BindContext, binding: BoundVariable | None, vector_target_type: SlangType
     ) -> int | None:
-        """How many dimensions of the call the value brings when it is seen as a type; None or less than zero if it
-        cannot.
+        """The number of call dimensions of the value for a type; None or less than zero if it cannot have that
+        type.
         """
         return self.slang_type.num_dims - vector_target_type.num_dims
 
@@ -115,7 +115,7 @@ class NativeMarshall:
         return t
 
     def gen_calldata(self, cgb: CodeGenBlock, context: BindContext, binding: BoundVariable) -> None:
-        """Say as which type the kernel gets the value: `binding.gen_calldata_type_name(cgb, name)`."""
+        """Set the type of the value in the kernel: `binding.gen_calldata_type_name(cgb, name)`."""
         binding.gen_calldata_type_name(cgb, self.slang_type.full_name)
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
@@ -141,13 +141,13 @@ class NativeMarshall:
         return self.concrete_shape if self.concrete_shape.valid else Shape(())
 
     def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> HostValue:
-        """What the kernel gets: a value of the type that `gen_calldata` has named, a dict for a struct; None where the
-        type has no fields.
+        """The data for the kernel: a value of the type of `gen_calldata`, a dict for a struct; None for a type
+        without fields.
         """
         return None
 
     def create_dispatchdata(self, data: object) -> HostValue:
-        """What a kernel gets that `f.dispatch` launches: a value of the type of its parameter."""
+        """The data for a kernel of `f.dispatch`: a value of the type of its parameter."""
         return None
 
     def read_calldata(
@@ -162,7 +162,7 @@ class NativeMarshall:
         return None
 
     def read_output(self, context: CallContext | None, binding: BoundVariable, data: object) -> HostValue:
-        """What the caller gets of the object that was filled."""
+        """The caller's result, from the filled object."""
         return data
 
 
@@ -174,7 +174,7 @@ class Marshall(NativeMarshall):
 
 
 class NativeValueMarshall(NativeMarshall):
-    """A value that the kernel gets as it is: a number, a vector, a dict, an object with the fields of its type, or one
+    """A value that is passed unchanged: a number, a vector, a dict, an object with the fields of its type, or one
     with `write_to_cursor(cursor)`.
     """
 
@@ -199,14 +199,14 @@ def can_direct_bind_common(binding: BoundVariable) -> bool:
 
 
 class CodeGen:
-    """Text that a Marshall adds to the kernel: here is what all blocks of one argument share, snippets by name and
-    modules to import.
+    """Text that a Marshall adds to the kernel, shared by all blocks of one argument: snippets by name and modules
+    to import.
 
         cgb.add_snippet("twice", "float twice(float x) { return 2 * x; }")
         cgb.append_statement("value = twice(x)")
 
-    What is appended in `gen_calldata` and what snippets hold stands before the kernel, statements of
-    `gen_trampoline_load` and `gen_trampoline_store` stand in it.
+    Snippets, and text appended in `gen_calldata`, come before the kernel. Statements of `gen_trampoline_load` and
+    `gen_trampoline_store` are in it.
     """
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ PATHS = {
     "types.valueref":           "ValueRef floatRef intRef",
     "types.wanghasharg":        "WangHashArg calc_wang_hash calc_wang_hash_numpy wang_hash",
 }
-# Where the names are that the package does not show.
+# The modules of names that are not public in the package.
 _HOMES = {
     "slangrad.api.functional.instances":      "InstanceDifferentiableBuffer",
     "slangrad.api.reflection.slang_layout":   "SlangFunction SlangProgramLayout",
@@ -126,6 +126,6 @@ def _path_below(path: str, name: str) -> ModuleType:
 
 
 def find_spec(fullname: str) -> ModuleSpec | None:
-    """What the import system asks of `slangrad` about modules that have no file."""
+    """The finder of `slangrad`'s modules without a file."""
     names = PATHS.get(fullname.removeprefix(f"{PACKAGE}."))
     return None if names is None else ModuleSpec(fullname, PathLoader(names.split()), is_package=True)

@@ -1,10 +1,10 @@
-"""`Function.dispatch`: a function as a kernel, launched over threads without looking at shapes.
+"""`Function.dispatch`: a function as a kernel, launched over threads independent of shapes.
 
     void scale(uint3 dispatchThreadID, RWTensor<float, 1> x, float by)
 
     module.scale.dispatch(uint3(100, 1, 1), x=tensor, by=2.0)   ->   a kernel that calls scale(thread, x, by)
 
-A function that is an entry point itself is launched as it is.
+A function that is an entry point itself is launched directly.
 """
 
 from __future__ import annotations

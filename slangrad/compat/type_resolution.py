@@ -1,5 +1,4 @@
-"""The function that takes some arguments, and the types as which it sees them, without a call; Slang types of Python
-and NumPy types, and the other way round.
+"""Overload resolution without a call; Slang types of Python and NumPy types, and the other way round.
 
 context = BindContext(module.layout, CallMode.prim)
 result = resolve_function(context, layout.find_function_by_name("f"), BoundCall(context, 2.0, x), diagnostics)
@@ -140,7 +139,7 @@ def _result(bindings: BoundCall, overload: SlangFunction, survivor: Survivor) ->
 
 
 def unpack_args(*args: object) -> tuple[list[HostValue], bool]:
-    """Arguments with objects replaced by what they stand for; whether there were some."""
+    """Arguments with wrappers replaced by their values; whether there were some."""
     return list(map(unwrap, args)), any(map(holds_objects, args))
 
 
@@ -157,7 +156,7 @@ def builtin_layout(device: Device) -> SlangProgramLayout:
 def resolve_program_layout(
     device: Device, element_type: object, program_layout: SlangProgramLayout | None
 ) -> SlangProgramLayout:
-    """The layout to look for types in: that given, that of a type, or the standard library's."""
+    """The layout for lookups of types: that given, that of a type, or the standard library's."""
     layout = program_layout if program_layout is not None else getattr(element_type, "program", None)
     return builtin_layout(device) if layout is None else layout
 

@@ -1,11 +1,11 @@
-"""Which Marshall a class has: tables that users fill.
+"""The Marshalls of classes: tables that users fill.
 
     PYTHON_TYPES[Noise] = lambda layout, value: NoiseMarshall(layout, value.octaves)
     PYTHON_SIGNATURES[Noise] = lambda value: f"[{value.octaves}]"
 
     register_write_to_cursor_type(Ray, slang_type_name="Ray")      values are structs: no Marshall has to be written
 
-Classes that inherit from one of the table have its Marshall. Classes that calls take by themselves cannot be changed.
+Subclasses of a class in the table share its Marshall. Classes with built-in support cannot be changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Signature = Callable[[HostValue], str]
 
 
 class _Table(dict[type, HostValue]):
-    """A dict by class that tells calls when it changes."""
+    """A dict by class that clears the caches of calls when it changes."""
 
     def __init__(self, changed: Callable[[type], None]) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def dispatched(program: Callable[[], SlangProgramLayout], value: object) -> Host
 def get_or_create_type(
     layout: SlangProgramLayout, python_type: object, value: object = None
 ) -> NativeMarshall:
-    """The Marshall of a class; for one that calls know by themselves a NativeValueMarshall with its `slang_type`."""
+    """The Marshall of a class; for one with built-in support a NativeValueMarshall with its `slang_type`."""
     if isinstance(python_type, NativeMarshall):
         return python_type
     factory = lookup_type_callback(python_type) if isinstance(python_type, type) else None
@@ -190,7 +190,7 @@ def register_write_to_cursor_type(
     imports: Iterable[str] = (),
     accepted_type_regex: str | re.Pattern[str] | None = None,
 ) -> None:
-    """Teach calls a class whose values are structs. ValueError if it is known already."""
+    """Register a class whose values are structs. ValueError if it is registered already."""
     if python_type in PYTHON_TYPES or python_type in PYTHON_SIGNATURES:
         raise ValueError(f"Python type '{python_type.__name__}' is already registered")
     pattern = re.escape(slang_type_name) if accepted_type_regex is None else accepted_type_regex

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class CallError(ValueError, RuntimeError):
-    """A call, or something said about one, that cannot be done. Programs written for SlangPy catch either."""
+    """A call, or a setting of one, that cannot be done. Programs written for SlangPy catch either base."""
 
     def __init__(self, code: str, message: str, details: Iterable[str] = (), note: str | None = None) -> None:
         self.code = code
@@ -32,7 +32,8 @@ class CallError(ValueError, RuntimeError):
         super().__init__(describe(code, message, self.details, note))
 
     def about(self, verb: str, target: str) -> None:
-        """Say first what could not be done: "call", "function 'f'"; but not to what, if the message says it."""
+        """Prefix the message with the action and its object: "call", "function 'f'"; without the object if the
+        message names it."""
         if target not in self.message:
             self.message = f"Could not {verb} {target}: {self.message}"
             self.args = (describe(self.code, self.message, self.details, self.note),)
@@ -63,7 +64,7 @@ class NameNotFound(AttributeError, ValueError):
 
 
 def endless() -> CallError:
-    """Of an argument that no walk through it comes to the end of."""
+    """The error of an argument without end: a cycle, or too deep nesting."""
     note = "lists, dicts and objects with get_this() must end in numbers, arrays or tensors"
     return CallError("E1001", "an argument contains itself, or is nested too deeply", (), note)
 

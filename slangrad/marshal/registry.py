@@ -4,7 +4,7 @@ In: any value.   Out: `key_of(value)`, in every call; `marshal_of(value)`, once 
 
     3.0 -> float      Tensor -> (Tensor, element type, rank, gradients)      [1, 2] -> (list, (int, int))
 
-Objects with `get_this()` stand for what it returns; `unwrap` looks inside of lists and dicts for them.
+Objects with `get_this()` are replaced by its result; `unwrap` replaces them inside of lists and dicts.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _key_of_record(value: object) -> Hashable:
 
 
 def is_struct(value: object) -> bool:
-    """Whether a value is a struct because of its fields, and stands for nothing else."""
+    """Whether a value is a struct because of its fields, and has no replacement."""
     kind: type = type(value)
     read = None if kind in _PLAIN else _reader_of(kind)
     return read is not None and read is reader_of(kind)
@@ -127,8 +127,8 @@ def _make_dict(values: dict[str, object]) -> Marshal:
 
 
 class Keys(dict[type, Key]):
-    """By types of values, what gives the key of one: what the kernel of a call depends on. Types are learned when they
-    are met."""
+    """Functions that return the key of a value, by its type; a kernel depends on the keys of its arguments. A type
+    is entered on first use."""
 
     def __missing__(self, kind: type) -> Key:
         return _enter(kind)
@@ -183,7 +183,7 @@ def marshal_of(value: object) -> Marshal:
 
 
 def _enter(kind: type) -> Key:
-    """Learn a type that is met for the first time; what is unsupported is not learned, it may be taught later."""
+    """Enter a type on first use; an unsupported type is not entered, because it may be registered later."""
     read = _reader_of(kind)
     if read is not None:
         KEYS[kind] = _key_of_record if read is reader_of(kind) else _key_of_object
@@ -206,13 +206,13 @@ def _enter(kind: type) -> Key:
 
 
 def register(kind: type, key: Key, maker: Maker) -> None:
-    """Teach calls another Python type."""
+    """Register another Python type for calls."""
     _forget_readers(kind)
     KEYS[kind], _MAKERS[kind] = key, maker
 
 
 def unregister(kind: type) -> None:
-    """Forget what was registered for a type, for those that inherit from it, too."""
+    """Remove the registration of a type and of its subclasses."""
     _forget_readers(kind)
     for met in [known_class for known_class in KEYS if issubclass(known_class, kind)]:
         KEYS.pop(met, None)
@@ -227,12 +227,12 @@ def _forget_readers(kind: type) -> None:
 
 
 def is_built_in(kind: type) -> bool:
-    """Whether calls know values of a type by themselves."""
+    """Whether calls support values of a type without registration."""
     is_array = issubclass(kind, HostArray) or is_torch_type(kind) or is_texture_type(kind)
     return is_array or any(issubclass(built_in, kind) for built_in in _BUILT_IN)
 
 
-# --- Objects that stand for something else ------------------------------------------------------------
+# --- Wrappers of other values -------------------------------------------------------------------------
 
 _BUILT_IN = frozenset(_MAKERS)
 _PLAIN = frozenset(
@@ -240,7 +240,7 @@ _PLAIN = frozenset(
 )
 
 
-# For classes that were met: what a value of them stands for, None if for itself.
+# By class: the replacement of a value, None if it has none.
 _READERS: dict[type, Callable[[HostValue], object] | None] = {}
 _WRITERS: dict[type, Callable[[HostValue, object], object]] = {}
 
@@ -250,8 +250,8 @@ def register_type(
     value_of: Callable[[object], object],
     update: Callable[[object, object], object] | None = None,
 ) -> None:
-    """Teach calls a class: an object of it, or of a class that inherits from it, stands for `value_of(object)`. After
-    calls `update(object, value)` is called.
+    """Register a class of wrappers: calls replace an object of it, or of a subclass, by `value_of(object)`. After a
+    call `update(object, value)` runs.
     """
     if not isinstance(kind, type) or not callable(value_of):
         raise CallError("E1001", "register_type takes a class and a callable")
@@ -291,7 +291,7 @@ def _ask(value: HostValue) -> object:
 
 @ending
 def holds_objects(value: HostValue) -> bool:
-    """Whether a value, or something in it, stands for something else."""
+    """Whether a value, or a part of it, is a wrapper."""
     kind = type(value)
     if kind in _PLAIN:
         return False
@@ -307,8 +307,8 @@ Told = list[tuple[HostValue, HostValue]]
 
 @ending
 def unwrap(value: HostValue, told: Told | None = None, held: bool = True) -> HostValue:
-    """The value with objects replaced by what they stand for, throughout. `told` notes each object with that, inner
-    ones first. `held`: fields of objects that are told of them may be written.
+    """The value with all wrappers replaced by their values. `told` gets each wrapper with its value, inner ones
+    first. `held`: fields of wrappers that are updated may be written.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -329,12 +329,12 @@ def unwrap(value: HostValue, told: Told | None = None, held: bool = True) -> Hos
 
 
 def _hears(value: object) -> bool:
-    """Whether an object is told what became of its value."""
+    """Whether an object is updated after a call."""
     return hasattr(value, "update_this") or type(value) in _WRITERS
 
 
 def update(told: Told) -> None:
-    """Tell objects what became of their values."""
+    """Update wrappers with their values after the call."""
     for value, plain in told:
         unwrapped = dict(plain) if type(plain) is Held else plain
         if hasattr(value, "update_this"):

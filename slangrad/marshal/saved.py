@@ -1,10 +1,10 @@
-"""Leaves and results as plain data that JSON can hold, and back: what is kept of a call besides its kernels.
+"""Leaves and results as JSON data, and back: the stored part of a call besides its kernels.
 
     ElementsLeaf(name="x", type=FLOAT, access=TENSOR_ACCESS, ...)  ->  ["ElementsLeaf", {"name": "x", ...}]
 
-Only what is named in the tables here can be made from data: classes by name, functions and other single things by
-name. Structs come back as `SavedType`, which knows its name and its form in memory. What has no row is `Unsaved`:
-the plan that has it is made anew in each process.
+Only objects in the tables here can be made from data: classes, functions and other objects by name. Structs come
+back as `SavedType`, which has a name and a form in memory. An object without a row raises `Unsaved`: its plan is
+made anew in each process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST_DERIVATIVES = 3
 
 
 class Unsaved(Exception):
-    """Something that has no form on disk."""
+    """An object without a form on disk."""
 
 
 _CLASSES: dict[str, type] = {
@@ -88,7 +88,7 @@ _NAMES = {id(thing): name for name, thing in _NAMED.items()}
 
 
 def saved(value: object, types: ProgramTypes) -> Data:
-    """Numbers and texts are themselves; all else is a list that begins with its kind."""
+    """Numbers and texts are themselves; all other data is a list that begins with its kind."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if id(value) in _NAMES:
@@ -135,7 +135,7 @@ def saved_type(t: checked.Type, types: ProgramTypes) -> Data:
 
 
 def _declared(t: checked.Type, types: ProgramTypes, depth: int) -> Data:
-    """A struct with its derivative, which is most often its own derivative."""
+    """A struct with its derivative, which is usually its own derivative."""
     if isinstance(t, SavedType) or depth == 0:
         raise Unsaved(f"{t} was saved already" if depth else f"{t} has too many derivatives")
     lowered, tangent = types.lower(t), types.tangent(t)

@@ -139,4 +139,4 @@ def floats(
     return value, wide(value.data)
 
 
-PUBLIC = {each.__name__: each for each in (dot, length, normalize, cross, reflect, mul)}
+PUBLIC = {function.__name__: function for function in (dot, length, normalize, cross, reflect, mul)}

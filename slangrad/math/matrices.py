@@ -368,8 +368,8 @@ def quaternion_of(rotation: Data) -> Data:
 
 
 PUBLIC = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         transpose, determinant, inverse, transform_point, transform_vector, translate, translate_2d, rotate, rotate_2d,
         scale, scale_2d, matrix_from_translation, matrix_from_translation_2d, matrix_from_scaling,
         matrix_from_scaling_2d, matrix_from_rotation, matrix_from_rotation_2d, matrix_from_rotation_x,

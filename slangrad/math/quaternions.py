@@ -160,8 +160,8 @@ def quat_from_look_at(
 
 
 PUBLIC = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         conjugate, slerp, pitch, yaw, roll, euler_angles, quat_from_angle_axis, quat_from_rotation_between_vectors,
         quat_from_euler_angles, quat_from_matrix, quat_from_look_at,
     )

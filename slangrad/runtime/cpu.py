@@ -82,11 +82,11 @@ class NativeKernel(Kernel):
     `ordered`: chunks run one after the other on the calling thread, and no two such kernels run at a time. This
     serves kernels that print, and those that add floats in a fixed order. `granularity`: a chunk has a multiple of
     so many threads of x (a multiple of 64, and of the group size where there are groups). `code` keeps the machine
-    code loaded. A `plan` writes to the launch record the number of chunks of a batch, and the bytes of a batch's
-    partial sums, which `reduce` adds up; -1 means that `fallback` runs instead. A size that is no multiple of
-    ALIGNMENT means that some adds go to memory itself. A kernel that runs whole groups of `group` threads has
-    chunks of groups, and `granularity` counts groups. One that `follows_memory` reads the table of all blocks of
-    memory.
+    code loaded. A `plan` writes the number of chunks of a batch to the launch record, and the bytes of a batch's
+    partial sums. -1 means that `fallback` runs instead. `reduce` adds up the partial sums. A size that is no
+    multiple of ALIGNMENT means that some adds go to memory itself. A kernel that runs whole groups of `group`
+    threads has chunks of groups, and `granularity` counts groups. One that `follows_memory` reads the table of all
+    blocks of memory.
     """
 
     entry: int

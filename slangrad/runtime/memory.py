@@ -79,6 +79,9 @@ class MemoryBlock:
         if self._allocator is not None:
             self._allocator.take_back(self.address, self.size, self._handle)
 
+    def belongs_to(self, allocator: CachingAllocator) -> bool:
+        return self._allocator is allocator
+
     def __repr__(self) -> str:
         return f"Block({self.size} bytes at {self.address:#x})"
 
@@ -139,7 +142,7 @@ class CachingAllocator:
             self._sort_returned()
             dropped, self._free = self._free, {}
             self.cached = 0
-        for address, _ in (each for kept in dropped.values() for each in kept):
+        for address, _ in (block for blocks in dropped.values() for block in blocks):
             self._source.release(address)
         dropped.clear()
 
@@ -193,12 +196,15 @@ HOST_MEMORY = CachingAllocator(HostSource())
 class KnownMemory:
     """All blocks that are alive now; kernels of check mode compare addresses with them. The table is
     { i64 count; { i64 start, end; } ranges[count] } in the order of the addresses. Only blocks that overlap share a
-    range. The blocks are searched among the objects of the process, so that other runs keep no list."""
+    range. The blocks are searched among the objects of the process, so that other runs keep no list. With an
+    `allocator` these are its blocks only."""
 
-    def __init__(self) -> None:
+    def __init__(self, allocator: CachingAllocator | None = None) -> None:
         blocks = (item for item in gc.get_objects() if type(item) is MemoryBlock)
         ranges_of_blocks = sorted(
-            (block.address, block.address + block.wanted) for block in blocks if block.wanted
+            (block.address, block.address + block.wanted)
+            for block in blocks
+            if block.wanted and (allocator is None or block.belongs_to(allocator))
         )
         ranges: list[tuple[int, int]] = []
         for start, end in ranges_of_blocks:
@@ -208,12 +214,12 @@ class KnownMemory:
                 ranges.append((start, end))
         self._starts = [start for start, _ in ranges]
         self._ends = [end for _, end in ranges]
-        self._table = np.array([len(ranges), *(place for span in ranges for place in span)], np.int64)
+        self.table = np.array([len(ranges), *(place for span in ranges for place in span)], np.int64)
 
     @property
     def address(self) -> int:
         """The address of the table, valid as long as this object lives."""
-        table: int = self._table.ctypes.data
+        table: int = self.table.ctypes.data
         return table
 
     def holds(self, address: int, size: int) -> bool:

@@ -116,7 +116,7 @@ class KernelTypeError(KernelReport, TypeError):
     def __init__(self, kernel: str, site: Site, number: int) -> None:
         _, wanted, *names = site.text.split("\n")
         message = f"a '{names[number]}' was passed where only a '{wanted}' can be"
-        note = "; what belongs to the type of one object was passed to an object of another"
+        note = "; a value that belongs to the type of one object was passed to an object of another"
         super().__init__(kernel, site, message, note)
 
 
@@ -207,10 +207,12 @@ def describe(code: str, message: str, site: Site, note: str) -> str:
     return "\n".join([*lines, f"  note: {note}"])
 
 
-def exception_of(failure: LaunchFailure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
-    """The exception for a failure."""
+def exception_of(
+    failure: LaunchFailure, kernel: str, sites: Sequence[Site], tape_limit: int, room: str = ""
+) -> Exception:
+    """The exception for a failure. `room`: how much memory there was, where it is not that of each thread."""
     if failure.error == OUT_OF_MEMORY:
-        note = f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
+        note = room or f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
         message = f"kernel '{kernel}' ran out of memory for the values that its reverse sweep or its recursion keeps"
         return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
     site = _site(sites, failure.site)

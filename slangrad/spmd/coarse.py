@@ -4,8 +4,8 @@
     %10 = load %9 : f32          load %9 : lanes<f32>
 
 In: a flat kernel. Out: the kernel of a few lanes, and the condition under which its accesses are aligned; None for
-kernels that gain nothing, or that this file has no code for: those with loops, calls, atomics or reports, those that
-reach memory in branches or in other ways, and those whose values would need too many registers.
+kernels that gain nothing, and for those without support here. These have loops, calls, atomics or reports, reach memory
+in branches or in other ways, or have values that would need too many registers.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
       yield (sub %x, %s)             steps fill each other's gaps
     }
 
-The rule weighs two numbers for each loop body: how many operations are ready at the same time (their number over
-the longest path), and how many values live at once, which must fit into registers. Loops that lanes leave at
-different times keep the usual number, because a wave runs as long as its slowest lane.
+The rule weighs two numbers for each loop body. One is how many operations are ready at the same time (their number
+over the longest path). The other is how many values live at once, which must fit into registers. Loops that lanes
+leave at different times keep the usual number, because a wave runs as long as its slowest lane.
 
 A huge kernel of doubles gets fewer: where a value fills one register, LLVM takes a third less time for it.
 """

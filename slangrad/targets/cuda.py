@@ -24,14 +24,14 @@ from slangrad.ir.text.printer import function_lines
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.machine import nvptx
-from slangrad.runtime.cuda.image import PRINTS, CudaImage
+from slangrad.runtime.cuda.image import ARENA, MEMORY, PRINTS, CudaImage
 from slangrad.spmd.coarse import CoarseKernel, coarsen
 from slangrad.stages import Stage
 from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
-NEEDS = {"print": PRINTS}  # of the device, by ops
+NEEDS = {"print": PRINTS, "is_memory": MEMORY}  # of the device, by ops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,14 +85,11 @@ def write_llvm(widened: Widened) -> Written:
 
 
 def _refuse(flat: FlatKernel, most_shared: int) -> None:
-    """CompileError for kernels that this target has no code for, or that are too large for it."""
-    op = entries.missing_op(flat.function, flat.functions)
+    """CompileError for kernels that are too large for the target."""
     size = layout_of(flat.arguments).size
     shared = SharedMemory.of(walk(flat.function.region)).size
-    message, span, note = "", flat.function.span, "the CPU device runs this kernel: create_device('cpu')"
-    if op is not None:
-        message, span = f"'{op.name}' is not supported on CUDA yet", op.span
-    elif flat.group is not None and prod(flat.group) > MOST_THREADS:
+    message, note = "", "the CPU device runs this kernel: create_device('cpu')"
+    if flat.group is not None and prod(flat.group) > MOST_THREADS:
         message = f"a group has {prod(flat.group)} threads, and on CUDA at most {MOST_THREADS} run together"
     elif shared > most_shared:
         message = f"groupshared variables take {shared} bytes, and a group on this GPU has {most_shared}"
@@ -102,7 +99,7 @@ def _refuse(flat: FlatKernel, most_shared: int) -> None:
         )
         note = "put large values into a tensor or a buffer"
     if message:
-        raise CompileError([Diagnostic("E9003", message, span, note)])
+        raise CompileError([Diagnostic("E9003", message, flat.function.span, note)])
 
 
 def generate_code(written: Written, architecture: str) -> Assembled:
@@ -123,7 +120,7 @@ def finish(assembled: Assembled) -> BuiltKernel:
         group=module.group,
         shared=module.shared,
         lanes=module.lanes,
-        needs=_needs(flat),
+        needs=_needs(flat) | ({ARENA} if module.takes_memory else set()),
     )
     return BuiltKernel(image.kernel(), image)
 

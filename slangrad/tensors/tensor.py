@@ -360,8 +360,8 @@ class Tensor(StridedView):
     ) -> Tensor:
         """A strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
 
-        With `dtype` the memory is seen as elements of that type, which shape, strides and offset count; without
-        a shape the last dimension grows or shrinks with the size of the elements.
+        With `dtype` the memory is seen as elements of that type, which shape, strides and offset count. Without a
+        shape the last dimension grows or shrinks with the size of the elements.
         """
         if shape is None and dtype is None:
             raise TypeError("shape: give the size of each dimension, or a dtype")

@@ -114,7 +114,7 @@ def value_and_grad(
     """
     if isinstance(f, Gradient):
         raise CallError(
-            CODE, "value_and_grad: a gradient has no one value", (), "call grad(f) and grad(grad(f))"
+            CODE, "value_and_grad: a gradient is no single value", (), "call grad(f) and grad(grad(f))"
         )
     return ValueAndGradient(grad(_checked(f, "value_and_grad"), argnums, argnames, reduction=reduction))
 

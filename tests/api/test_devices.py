@@ -120,15 +120,13 @@ def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
         spy.Bitmap  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'create_texture_view'.*no views.*a Tensor of its texels"):
         device.create_texture_view()
-    with pytest.raises(AttributeError, match=r"no 'create_sampler'.*write the interpolation"):
-        device.create_sampler()
     with pytest.raises(AttributeError, match=r"no 'Profiler'.*write_timestamp"):
         spy.Profiler  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'cuda_context_scope'.*no CUDA"):
         device.cuda_context_scope()
     with pytest.raises(AttributeError, match=r"'Device' has no attribute 'create_buffers'"):
         device.create_buffers()
-    assert not hasattr(spy, "Window") and not hasattr(device, "create_sampler")
+    assert not hasattr(spy, "Window") and not hasattr(device, "create_surface")
 
 
 def test_a_device_for_torch_is_one_as_all_others(no_current_device) -> None:

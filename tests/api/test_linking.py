@@ -278,7 +278,7 @@ def test_functions_with_other_headers_are_no_function_of_that_name(device, given
     with pytest.raises(CompileError) as caught:
         Module.load_from_source(device, "open_header", text, link=[other])
     assert "no linked module exports 'int g(int x)'" in str(caught.value)
-    assert f"what is exported is {told}" in str(caught.value)
+    assert f"the exported declaration is {told}" in str(caught.value)
     module = Module.load_from_source(device, "open_header", text)
     with pytest.raises(CompileError, match=r"no linked module exports 'int g\(int x\)'"):
         module.f.prelude(given)

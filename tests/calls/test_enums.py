@@ -152,7 +152,7 @@ def test_what_is_no_value_of_an_enum(m):
         (m.Other.X, "a value of the enum 'Other' does not fit 'Color'"),
         (True, "a Python bool does not fit the enum 'Color'"),
         (1.0, "a Python float does not fit the enum 'Color'"),
-        ("Green", "can be a number or an enum"),
+        ("Green", "pass a number or an enum"),
         (np.ones(2, np.float32), "does not fit"),
         (range(3), "range does not fit 'Color'"),
     ]

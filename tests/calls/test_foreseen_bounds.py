@@ -53,6 +53,7 @@ def check(call, expected, inside):
             call()
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("size", (1, 16, 300, 3001))
 @pytest.mark.parametrize(
     "a, c, room", ((1, 0, 0), (1, 1, 0), (1, 5, 5), (2, 0, 1), (-1, 9, 9), (3, -1, 9), (0, 0, 1))

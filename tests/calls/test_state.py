@@ -173,7 +173,7 @@ def test_sessions_of_different_options_do_not_share_what_they_make(short_turns):
 
 def test_maths_functions_are_those_of_options_and_target():
     def keys():
-        return set(MathLibrary.made)
+        return set(MathLibrary.compiled)
 
     before = keys()
     options = Options(threads=77)

@@ -244,7 +244,7 @@ def test_all_that_is_missing_is_named() -> None:
         struct S : I { float f(int x, int y) { return x; } typealias T = int; }"""
     assert problem(text) == (
         "E0411: 'S' does not conform to 'I' ("
-        "it lacks float f(int x); what it has is float f(int x, int y)\n"
+        "it lacks float f(int x); it has float f(int x, int y)\n"
         "        it lacks static int g()\n"
         "        its 'T' is 'int', which does not conform to 'IFloat'\n"
         "        it lacks static const int K\n"

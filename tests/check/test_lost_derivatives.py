@@ -207,10 +207,10 @@ void get_bwd(DifferentialPtrPair<Place> p, float d) { p.d.data[p.d.at] += d; }
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("p.data[1]", "what a pointer leads to is read without its derivative"),
-        ("*p.data", "what a pointer leads to is read without its derivative"),
-        ("*(p.data + p.at)", "what a pointer leads to is read without its derivative"),
-        ("*p.address()", "what a pointer leads to is read without its derivative"),
+        ("p.data[1]", "memory behind a pointer is read without its derivative"),
+        ("*p.data", "memory behind a pointer is read without its derivative"),
+        ("*(p.data + p.at)", "memory behind a pointer is read without its derivative"),
+        ("*p.address()", "memory behind a pointer is read without its derivative"),
         ("p.more[1]", "'[]' is not differentiable"),
         ("read(p)", "'read' is not differentiable"),
     ],

@@ -61,7 +61,7 @@ from tests.check.programs import check, codes, conversion_of, expression, proble
         ("void f() { This x; }", "E0305: 'This' has a meaning only inside of a type"),
         (
             "void g() {} void f() { let x = g(); x; }",
-            "E0322: 'x' holds no value (what it was given has no result)",
+            "E0322: 'x' holds no value (its initializer has no result)",
         ),
         ("void g() {} static let x = g();", "E0322: 'x' cannot be a 'void'"),
         (

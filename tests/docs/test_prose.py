@@ -4,17 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from tools.prose import long_sentences, sentences
+from tools.prose import docstrings, faults, long_sentences, sentences
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
+    "docs/api.md",
     "docs/calls.md",
+    "docs/cli.md",
+    "docs/declarations.md",
+    "docs/errors.md",
     "docs/extending.md",
+    "docs/gradients.md",
     "docs/index.md",
+    "docs/modules.md",
+    "docs/reflection.md",
+    "docs/standard_library.md",
     "docs/tensors.md",
+    "docs/torch.md",
+    "docs/training.md",
+    "docs/transforms.md",
     *(f"docs/guide/{page.name}" for page in sorted((ROOT / "docs" / "guide").glob("*.md"))),
 ]
 
@@ -24,6 +35,15 @@ def test_code_and_tables_are_no_prose() -> None:
         "# Title\n\n- One `a. B c` two.\n- [Three](x y) four. *Five.*\n\n| a | b |\n\n```text\nno. No\n```\n"
     )
     assert list(sentences(text)) == ["One CODE two.", "[Three] four.", "*Five.*"]
+
+
+def test_examples_in_docstrings_are_no_prose(tmp_path: Path) -> None:
+    text = (
+        'def f():\n    """One. Two.\n\n        nobody = 1\n    a   ->   b\n\n    Nobody calls it.\n    """\n'
+    )
+    assert [line for line, _ in docstrings(text)] == [2]
+    (tmp_path / "f.py").write_text(text)
+    assert list(faults(tmp_path / "f.py")) == [(2, "Nobody calls it.")]
 
 
 @pytest.mark.parametrize("page", PAGES)

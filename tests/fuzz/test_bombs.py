@@ -116,6 +116,7 @@ def least() -> int:
     return work(function("x += 1;"))
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", LINEAR)
 def test_work_grows_with_the_text(name: str, least: int) -> None:
     size, program = LINEAR[name]

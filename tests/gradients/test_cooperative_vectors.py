@@ -66,6 +66,7 @@ def device() -> spy.Device:
     return spy.create_device()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CALLS)
 def test_derivatives(name: str) -> None:
     module = spy.Module.load_from_source(device(), "vectors", PROGRAM.replace("CALL", CALLS[name]))

@@ -61,5 +61,5 @@ def test_deep_nesting_is_refused(body: str) -> None:
     ids=["numbers", "types"],
 )
 def test_instances_without_an_end_are_refused(text: str) -> None:
-    with pytest.raises(spy.CompileError, match=r"E0702.*'f' asks for more and more instances of itself"):
+    with pytest.raises(spy.CompileError, match=r"E0702.*'f' needs endless instances of itself"):
         lowered(text)

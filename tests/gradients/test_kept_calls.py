@@ -196,7 +196,7 @@ def run_gradients(calls: str, *options: str) -> subprocess.CompletedProcess[str]
 
 
 def test_gradients_with_all_functions_kept() -> None:
-    done = run_gradients(KEEP, "--one-in", "16")
+    done = run_gradients(KEEP, "--one-in", "32")
     assert done.returncode == 0, done.stdout
 
 

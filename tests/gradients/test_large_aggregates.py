@@ -119,6 +119,7 @@ def doubles(tensor: spy.Tensor, shape: tuple[int, ...]) -> np.ndarray:
     return np.frombuffer(tensor.storage.to_numpy().tobytes(), np.float64).reshape(shape)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("backend", "lanes"), DEVICES)
 @pytest.mark.parametrize("count", [1, THREADS])
 @pytest.mark.parametrize("length", [1, 17, 65])

@@ -129,6 +129,7 @@ ROUNDED = (
 )
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kind", "tolerance"), [("float", 2e-5), ("half", 3e-2)])
 @pytest.mark.parametrize("name", ROUNDED)
 def test_float_and_half_are_near_double(name: str, kind: str, tolerance: float) -> None:

@@ -95,7 +95,7 @@ SAID = {
     "include_count": "more than 5 files are included",
     "nesting_depth": "this is nested more than 40 deep",
     "chain_length": "this chain has more than 100 parts",
-    "generic_depth": "'g' asks for more and more instances of itself",
+    "generic_depth": "'g' needs endless instances of itself",
     "instances": "the program needs more than 20 functions, 'g' the next of them",
     "inline_ops": "'f' has more than 200 operations after inlining",
     "recursion_depth": "functions that call themselves are more than 10 calls deep",

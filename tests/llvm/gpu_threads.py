@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from slangrad.base.traits import CUDA
-from slangrad.runtime.cuda.launch import LAUNCH, Status, blocks_for
+from slangrad.runtime.cuda.launch import ARENA_HEADER, LAUNCH, Status, arena_header, blocks_for
 from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.targets import cuda
 from tests.flat import flat_kernel_of
@@ -142,16 +142,16 @@ def loaded(text):
     engine.close()
 
 
-def assert_like_oracle(text, arguments, grid):
+def assert_like_oracle(text, arguments, grid, most_blocks=0, **settings):
     """Bit for bit. The first report, too, as threads come to it in another order."""
-    assert_flat_like_oracle(flat_kernel_of(text, CUDA), arguments, grid)
+    assert_flat_like_oracle(flat_kernel_of(text, CUDA, **settings), arguments, grid, most_blocks)
 
 
-def assert_flat_like_oracle(flat, arguments, grid):
+def assert_flat_like_oracle(flat, arguments, grid, most_blocks=0):
     expected, reports = oracle(flat.program, arguments, grid)
     data, arrays = argument_block(flat.program, arguments)
     block = np.frombuffer(data, np.uint8)
-    printed, status = run(flat, block.ctypes.data, grid)
+    printed, status = run(flat, block.ctypes.data, grid, most_blocks)
     assert_equal_arrays(expected.arrays, arrays, "threads of a GPU")
     assert printed == [values for _, values in reports.prints]
     assert (status.index, status.extent) in reports.bounds if reports.bounds else not status.error
@@ -165,8 +165,9 @@ class Host:
         return ctypes.addressof(self.memory)
 
 
-def run(flat, arguments, grid, number=1):
-    """The values that each printed line has, and the status record of a launch."""
+def run(flat, arguments, grid, most_blocks=0, arena_size=1 << 24, memory=(), number=1):
+    """The values that each printed line has, and the status record of a launch. `most_blocks`: of those kernels whose
+    threads go on with other threads of the program. `memory`: the arrays that kernels of check mode may use."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     module = cuda.write_llvm(cuda.widen_kernel(flat, cuda.DEFAULT_ARCHITECTURE)).module
@@ -174,7 +175,13 @@ def run(flat, arguments, grid, number=1):
     prints = PrintBuffer(host)
     status.prints = prints.address
     launch = ctypes.create_string_buffer(LAUNCH.pack(*grid, ctypes.addressof(status), number))
-    blocks, threads = blocks_for(grid, module.group, module.lanes)
+    arena = ctypes.create_string_buffer(arena_size)
+    arena[:ARENA_HEADER] = arena_header(arena_size)
+    spans = sorted((array.ctypes.data, array.ctypes.data + array.nbytes) for array in memory)
+    table = np.array([len(spans), *(place for span in spans for place in span)], np.int64)
+    status.memory = table.ctypes.data
+    status.arena = ctypes.addressof(arena)
+    blocks, threads = blocks_for(grid, module.group, module.lanes, most_blocks if module.takes_memory else 0)
     with loaded(for_this_processor(module.text, module.shared)) as entry:
         for block in product(*map(range, blocks)):
             _run_block(entry, arguments, ctypes.addressof(launch), block, blocks, threads)

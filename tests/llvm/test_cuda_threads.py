@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.llvm.gpu_threads import assert_like_oracle
+from slangrad.base.traits import CUDA
+from tests.flat import flat_kernel_of
+from tests.llvm.gpu_threads import assert_like_oracle, run
+from tests.llvm.machine import argument_block
 from tests.spmd import test_groups, test_waves
 
 WAVES = pytest.mark.parametrize(
@@ -126,3 +129,85 @@ def test_printed_lines_come_in_the_order_of_threads():
     """
     arguments = {"x": np.arange(20, dtype=np.float32) / 3, "h": np.arange(3, dtype=np.float16) / 7}
     assert_like_oracle(text, arguments, (20, 3, 2))
+
+
+WALKS = """
+[Differentiable] float walk(float x, int n) { while (n > 0) { x = sin(x) + 0.1 * x; n -= 1; } return x; }
+[Differentiable] float walks(float x, int n)
+{
+    float sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += walk(x, (i * n) & 31) * x;
+    return sum;
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform int* k)
+{
+    var p = diffPair(x[id.x]);
+    bwd_diff(walks)(p, k[id.x], 1.0);
+    x[id.x] = p.d;
+}
+"""
+
+
+SETTINGS = [{}, *(pytest.param(s, marks=pytest.mark.deep) for s in ({"calls": "keep"}, {"segment_trips": 4}))]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_tapes_grow(settings):
+    """Few threads run the grid, so that each takes its memory again."""
+    x = np.linspace(0, 2, 300, dtype=np.float32)
+    k = np.where(np.arange(300) % 61 == 0, 7, np.arange(300) % 2).astype(np.int32)
+    k[299] = 34
+    assert_like_oracle(WALKS, {"x": x, "k": k}, (300, 1, 1), most_blocks=1, **settings)
+
+
+RECURSION = """
+interface IShape { float area(float x); }
+struct Square : IShape { float side; float area(float x) { return side * x; } }
+struct Disk : IShape { float radius; float area(float x) { return 3 * radius * x - 1; } }
+float total(int n, float x)
+{
+    float a = x;
+    if (n <= 0) return a;
+    float* p = &a;
+    IShape shape = n % 2 == 0 ? (IShape)Square(x) : (IShape)Disk(a);
+    *p += shape.area(float(n)) + total(n - 1, x * 0.5);
+    return a;
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform int* k) { x[id.x] = total(k[id.x], x[id.x]); }
+"""
+
+
+def test_recursion_with_variables_and_dynamic_dispatch():
+    k = np.where(np.arange(300) % 61 == 0, 40, np.arange(300) % 3).astype(np.int32)
+    arguments = {"x": np.linspace(0, 2, 300, dtype=np.float32), "k": k}
+    assert_like_oracle(RECURSION, arguments, (300, 1, 1), most_blocks=1)
+
+
+def test_check_mode_asks_which_memory_there_is():
+    text = """
+    struct Node { float* value; }
+    [shader("compute")] [numthreads(4, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform Node* nodes, uniform float* y)
+    {
+        y[id.x] = *nodes[id.x].value;
+    }
+    """
+    flat = flat_kernel_of(text, CUDA, check=True)
+    values = np.arange(1, 9, dtype=np.float32)
+    start = values.ctypes.data
+    nodes = np.array([start, start + 28, start + 32, start - 4, start + 16], np.uint64)
+    data, arrays = argument_block(flat.program, {"nodes": nodes, "y": np.full(5, 9, np.float32)})
+    memory = [values, *arrays.values()]
+    _, status = run(flat, np.frombuffer(data, np.uint8).ctypes.data, (5, 1, 1), memory=memory)
+    assert arrays["y"].tolist() == [1, 8, 0, 0, 5] and status.error == 1
+
+
+def test_exhausted_memory_is_reported():
+    flat = flat_kernel_of(WALKS, CUDA)
+    arguments = {"x": np.ones(40, np.float32), "k": np.full(40, 90, np.int32)}
+    data, _ = argument_block(flat.program, arguments)
+    _, status = run(flat, np.frombuffer(data, np.uint8).ctypes.data, (40, 1, 1), arena_size=1 << 14)
+    assert (status.error, status.kernel) == (2, 1)

@@ -120,6 +120,7 @@ def test_each_row_has_an_instruction() -> None:
 CASES = [("", 1), ("", 4), ("", 8), ("", 16), ("", 32), ("x86-64-v2", 8), ("x86-64-v2", 1), ("x86-64-v3", 16)]
 
 
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("cpu, lanes", CASES)
 @pytest.mark.parametrize("scalar", SCALARS, ids=str)
 def test_primitives(scalar: t.Scalar, cpu: str, lanes: int) -> None:

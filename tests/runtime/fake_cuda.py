@@ -10,6 +10,7 @@ kernel that follows an address of the host is stopped, and the GPU is lost, as o
 
 import ctypes
 import mmap
+from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
@@ -22,7 +23,9 @@ import numpy as np
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import run_kernel
+from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.runtime.cuda import driver as drivers
+from slangrad.runtime.cuda.arena import BLOCKS
 from slangrad.runtime.cuda.launch import LAUNCH, Status
 from slangrad.targets import cuda
 
@@ -180,12 +183,17 @@ class FakeBindings:
     def cuDeviceGetName(self, length, device):
         return Result.CUDA_SUCCESS, b"A fake GPU\0" + bytes(length - 11)
 
+    def cuDeviceGetAttribute(self, name, device):
+        major, minor = self.capability
+        known = {
+            "COMPUTE_CAPABILITY_MAJOR": major,
+            "COMPUTE_CAPABILITY_MINOR": minor,
+            "MULTIPROCESSOR_COUNT": 1,
+        }
+        return Result.CUDA_SUCCESS, known[name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+
     def cuDeviceTotalMem(self, device):
         return Result.CUDA_SUCCESS, ROOM
-
-    def cuDeviceGetAttribute(self, name, device):
-        part = 0 if name.endswith("MAJOR") else 1
-        return Result.CUDA_SUCCESS, self.capability[part]
 
     def cuDevicePrimaryCtxRetain(self, device):
         return Result.CUDA_SUCCESS, self._handle(("context", device))
@@ -212,6 +220,10 @@ class FakeBindings:
 
     def cuEventRecord(self, event, stream):
         return (Result.CUDA_SUCCESS,)
+
+    def cuEventElapsedTime(self, first, last):
+        assert self._handles[first] == self._handles[last] == "event"
+        return Result.CUDA_SUCCESS, 1.0
 
     # --- memory
 
@@ -318,15 +330,16 @@ class FakeBindings:
             assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
             assert shared == self.shared.get(function, 0)
         else:
-            assert gx * bx * lanes >= nx and bx * by * bz <= 256 and shared == 0
-            for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
-                assert blocks * threads >= count or blocks == 65535
+            assert bx * by * bz <= 256 and shared == 0
+            few = take_memory([flat.function, *flat.functions])
+            for blocks, threads, count in ((gx, bx * lanes, nx), (gy, by, ny), (gz, bz, nz)):
+                assert blocks * threads >= count or blocks == 65535 or (few and blocks <= BLOCKS)
         assert gx < 1 << 31
         reports = StatusReports(Status.from_address(status), number)
         size = layout_of(flat.arguments).size
         try:
             with self.arena.for_kernels(arguments, size):
-                run_kernel(flat.program, flat.name, arguments, (nx, ny, nz), reports)
+                run_kernel(flat.program, flat.name, arguments, (nx, ny, nz), reports, reports.holds)
         except IllegalAddress:
             self.stopped = Result.CUDA_ERROR_ILLEGAL_ADDRESS
         return (Result.CUDA_SUCCESS,)
@@ -342,6 +355,13 @@ class StatusReports:
         if not self.status.error:
             self.status.error, self.status.site, self.status.kernel = 1, op.attributes["site"], self.number
             self.status.index, self.status.extent = index, extent
+
+    def holds(self, address, size):
+        """Whether memory is in the table of the launch."""
+        (count,) = (ctypes.c_int64 * 1).from_address(self.status.memory)
+        places = (ctypes.c_int64 * (2 * count)).from_address(self.status.memory + 8)
+        at = bisect_right(places[::2], address) - 1
+        return at >= 0 and address + size <= places[2 * at + 1]
 
     def print(self, op, values):
         words = list(map(_word, values))

@@ -22,7 +22,7 @@ from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architectu
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for
 from slangrad.runtime.device import MemoryRegion
-from slangrad.runtime.reports import Site
+from slangrad.runtime.reports import OUT_OF_MEMORY, Site
 from tests.runtime.fake_cuda import FakeBindings, fake_gpu
 
 TEXT = """
@@ -277,6 +277,50 @@ def test_lines_without_room_are_counted(capsys, monkeypatch):
     assert capsys.readouterr().out == "".join([*lines, lost, "2 0\n2 1\n"])
 
 
+# --- memory that threads take
+
+TAKING = """
+[Differentiable] float walk(float x, int n) { while (n > 0) { x = x * x; n -= 1; } return x; }
+float power(int n, float x) { return n <= 0 ? 1.0 : x * power(n - 1, x); }
+"""
+
+
+def test_threads_that_take_memory_are_few(device, fake):
+    taking = spy.Module.load_from_source(device, "taking", TAKING)
+    x = spy.Tensor.from_numpy(device, np.full(2000, 1.5, np.float32)).with_grads()
+    y = taking.walk(x, 2).with_grads(spy.Tensor.ones(device, (2000,), "float"))
+    taking.walk.bwds(x, 2, _result=y)
+    assert x.grad.to_numpy().tolist() == [4 * 1.5**3] * 2000  # the driver looks at the blocks
+    assert taking.power(3, x).to_numpy().tolist() == [1.5**3] * 2000
+    assert device.runtime.memory.in_use > 16 << 20
+
+
+def test_a_launch_without_memory_doubles_the_arena(device):
+    taking = spy.Module.load_from_source(device, "taking_more", TAKING)
+    taking.power(3, tensor(device, [2]))
+    status = device.runtime._status
+    for before, after in ((16, 32), (32, 64), (64, 128)):
+        status.error, status.site, status.kernel = OUT_OF_MEMORY, -1, len(device.runtime._kernels)
+        message = f"(?s)E0902.*had {before << 20} bytes together; the next launch has {after << 20}"
+        with pytest.raises(MemoryError, match=message):
+            device.runtime.synchronize()
+    status.error, status.kernel = OUT_OF_MEMORY, 1
+    with pytest.raises(MemoryError, match="the GPU has no more to give"):
+        device.runtime.synchronize()
+
+
+def test_check_mode_searches_memory_of_the_device(device):
+    text = "float at(uint64_t p) { return *(float*)p; }"
+    at = spy.Module.load_from_source(device, "at_an_address", text).at
+    x = tensor(device, [1, 2, 3])
+    start = x.storage.device_address
+    with device.check_mode():
+        assert at(start + 8) == 3
+        for place in (start + 12, np.ones(1).ctypes.data):
+            with pytest.raises(spy.PointerError, match="leads to no memory"):
+                at(place)
+
+
 # --- kernels that are kept
 
 
@@ -338,6 +382,12 @@ def test_blocks_of_a_grid(grid, blocks, threads):
 def test_blocks_of_threads_with_several_elements():
     assert blocks_for((65, 8, 3), lanes=4) == ((1, 1, 3), (32, 8, 1))
     assert blocks_for((1025, 1, 1), lanes=4) == ((2, 1, 1), (256, 1, 1))
+
+
+def test_few_blocks_go_on():
+    assert blocks_for((5000, 1, 1), most=8) == ((8, 1, 1), (256, 1, 1))
+    assert blocks_for((600, 9, 7), most=8) == ((3, 2, 1), (256, 1, 1))
+    assert blocks_for((3, 100, 2), most=8) == ((1, 2, 2), (4, 64, 1))
 
 
 def test_groups_stand_in_one_row_of_blocks():

@@ -34,6 +34,7 @@ def inlined(program: Program) -> Program:
     return Program({KERNEL: kernel}, {}, program.arguments)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("style", [FLAT, MEMORY], ids=["flat", "memory"])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed: int, style: Style) -> None:

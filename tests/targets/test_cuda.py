@@ -160,11 +160,22 @@ def test_prints_take_room_by_one_atomic():
     )  # room for the line, and the count of those without
 
 
-def test_what_is_not_supported_yet_is_refused():
-    walk = "[Differentiable] float walk(float x, int n) { while (n > 0) { x = sin(x); n -= 2; } return x; }"
-    body = "var p = diffPair(x[i]); bwd_diff(walk)(p, k[i], 1.0); y[i] = p.d;"
-    with pytest.raises(CompileError, match=r"(?s)E9003.*on CUDA yet.*CPU"):
-        ptx(walk + main(body))
+WALK = """
+    [Differentiable] float walk(float x, int n) { while (n > 0) { x = sin(x); n -= 1; } return x; }
+    float power(int n, float x) { return n <= 0 ? 1.0 : x * power(n - 1, x); }
+"""
+
+
+def test_tapes_take_chunks_of_an_arena():
+    text = ptx(WALK + main("var p = diffPair(x[i]); bwd_diff(walk)(p, k[i], 1.0); y[i] = p.d;"))
+    assert re.search(r"\.func.* reserve\(", text) and len(re.findall(r"atom\S*add\.u64", text)) == 1
+    recursive = ptx(WALK + main("y[i] = power(k[i], x[i]);"))
+    assert re.search(r"\.func.* reserve\(", recursive)
+
+
+def test_check_mode_searches_the_table_of_memory():
+    text = ptx(main("float* p = (float*)((uint64_t)x + uint64_t(k[i])); y[i] = *p;"), check=True)
+    assert re.search(r"\.func.* is_memory\(", text)
 
 
 def test_large_arguments_are_refused():

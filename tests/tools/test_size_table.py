@@ -52,7 +52,7 @@ def test_counts_of_a_tree(tmp_path):
     (tmp_path / "slangrad" / "marshal").mkdir()
     for folder in ("call", "marshal"):
         (tmp_path / "slangrad" / folder / "a.py").write_text(
-            "class A: ...\nisinstance(leaf, A)\n" + "x = 1\n" * 499
+            'class A:\n    """Nobody makes one."""\nisinstance(leaf, A)\n' + "x = 1\n" * 499
         )
     (tmp_path / "README.md").write_text(f"# Title\n\nShort. {'word ' * 31}end.\n")
     assert counts(tmp_path) == {
@@ -63,6 +63,7 @@ def test_counts_of_a_tree(tmp_path):
         "functions with more than 6 parameters": "0",
         "class names that stand twice": "1",
         "sentences over 30 words": "1",
+        "sentences of docstrings that break a rule": "2",
     }
 
 

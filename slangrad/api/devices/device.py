@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import CheckedProgram
     from slangrad.compat import features as ABILITIES
+    from slangrad.marshal.simple import samplers as SAMPLERS
     from slangrad.tensors import formats as FORMATS
     from slangrad.tensors import textures as TEXTURES
 else:
@@ -58,6 +59,7 @@ else:
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
+    SAMPLERS = Late("slangrad.marshal.simple.samplers")
     FORMATS, TEXTURES = Late("slangrad.tensors.formats"), Late("slangrad.tensors.textures")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
@@ -305,6 +307,18 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
             return TEXTURES.Texture(self, TEXTURES.TextureDesc.of(desc, named), data)
         except NotImplementedError as error:
             raise CallError("E9001", f"create_texture: {error}") from None
+
+    def create_sampler(
+        self, desc: SAMPLERS.SamplerDesc | Mapping[str, HostValue] | None = None, **named: HostValue
+    ) -> SAMPLERS.Sampler:
+        """How values between texels and outside of a texture are found: `min_filter`, `mag_filter` and `mip_filter`,
+        `address_u` to `address_w`, `border_color`, `mip_lod_bias`, `min_lod`, `max_lod`. They are given as a desc, a
+        dict or by name; without them filters blend and textures repeat. TypeError and ValueError for what makes no
+        sampler, CallError (E9001) for what is not supported."""
+        try:
+            return SAMPLERS.Sampler(self, SAMPLERS.SamplerDesc.of(desc, named))
+        except NotImplementedError as error:
+            raise CallError("E9001", f"create_sampler: {error}") from None
 
     def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:

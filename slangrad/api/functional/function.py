@@ -217,9 +217,10 @@ class Function(Unique):
     def map(self, /, *args: HostValue, **kwargs: HostValue) -> Function:
         """Set the call dimensions of an argument's dimensions, or the type of its elements.
 
-        For each parameter, by position or name, one of these: a tuple with the call dimension of each dimension of
-        the argument, `map(x=(1, 0))`; a type or its name, `map(x="float3")`; None to match from the right; a dict
-        for the fields of a dict. A call raises CallError (E1009) where the argument has other dimensions.
+        Each parameter, by position or name, gets a tuple with the call dimension of each dimension of the argument,
+        `map(x=(1, 0))`, or a type or its name, `map(x="float3")`. None matches dimensions from the right. A dict
+        has entries for the fields of a dict. A call raises CallError (E1009) where the argument has other
+        dimensions.
         """
         return self._with(map_positional=args, map_named=kwargs)
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, ShaderStage, SlangEntryPoint
     from slangrad.call.binding.program import ModuleTypes
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class TypeLayoutReflection(BaseReflectionObject, InMemory):
@@ -328,10 +328,10 @@ class ProgramLayout(BaseReflectionObject):
             return t is not None
 
 
-def _required(found: Found | None, kind: str, name: str, names: Iterable[str]) -> Found:
-    if found is None:
+def _required(result: Result | None, kind: str, name: str, names: Iterable[str]) -> Result:
+    if result is None:
         raise CallError("E1012", f"there is no {kind} named '{name}'", (), suggestion(name, names))
-    return found
+    return result
 
 
 class ReflectionCursor:

@@ -206,13 +206,13 @@ def _found_again(t: SlangType, types: ModuleTypes) -> Type | None:
     return None if t.is_generic else types.find(t.spelled)
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-def _required(found: Found | None, message: str, names: Sequence[str]) -> Found:
-    if found is None:
+def _required(result: Result | None, message: str, names: Sequence[str]) -> Result:
+    if result is None:
         raise ValueError(f"{message} {', '.join(names) or 'none'}")
-    return found
+    return result
 
 
 class SlangFunction:

@@ -5,7 +5,7 @@
     %r = add %a, %c      active, %c not: it depends on no input
 
 Also marks the ops that the reverse sweep must visit. A call with a custom derivative may bring derivatives in (a
-load from a tensor with a gradient) or take them out (a store to one), even if no operand or result carries one.
+load from a tensor with a gradient) or take them out (a store to one). Its operands and results need not carry any.
 Values of `detach`, loads and comparisons carry none: their rows say so.
 """
 

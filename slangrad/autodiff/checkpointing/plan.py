@@ -163,7 +163,7 @@ class _Choice:
         again, kept = self._price(op, value), self._price_of_keeping(value, op)
         if again >= kept:
             return f"to compute it again would cost {again}, to keep it {kept}"
-        return "what it is computed from would have to be kept instead"
+        return "its operands would have to be kept instead"
 
     def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost * _numbers(value.type) if op.name in PRIMITIVES else 0
@@ -272,7 +272,7 @@ def _reason_of_parameter(value: Value, loop: Loop | None) -> str:
         return "a state from which a segment of the loop is run again"
     if loop is not None and value in loop.body.parameters:
         return "the loop carries it from one iteration to the next"
-    return "how often the loop runs is known afterwards only"
+    return "the number of iterations is known only after the loop"
 
 
 class _Routes:

@@ -54,7 +54,7 @@ class WeakBag(Generic[Value]):
         self._objects.pop(id(value), None)
 
     def __iter__(self) -> Iterator[Value]:
-        return (value for known in self._objects.valuerefs() if (value := known()) is not None)
+        return (value for reference in self._objects.valuerefs() if (value := reference()) is not None)
 
     def __bool__(self) -> bool:
         return next(iter(self), None) is not None

@@ -293,8 +293,8 @@ def _tangent_argument(page: KernelPage, argument: BoundArgument) -> str:
 
 
 # --- Derivatives of gradients -------------------------------------------------------------------------
-# The first function returns the results of `bwd_diff` as outputs. Each further order is its derivative in the
-# direction of the tangents:
+# The first function returns the results of `bwd_diff` as outputs. Each further order is its derivative along the
+# tangents:
 #
 #     [Differentiable] void __order1(float x, float.Differential x_in, out float.Differential x_grad)
 #     { var x_pair = diffPair(x); bwd_diff(f)(x_pair, float(1)); x_grad = x_pair.d; }

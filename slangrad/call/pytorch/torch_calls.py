@@ -111,7 +111,7 @@ class TorchEntry:
             message = "fwds is no operation that autograd records"
             raise CallError("E1007", message, (), "use torch.func.jvp(f, ...), or call under torch.no_grad()")
         if self._loses:
-            message = f"'{self._loses}' cannot tell autograd where its values come from"
+            message = f"'{self._loses}' has values that autograd cannot record"
             note = "let the call make a torch tensor or fill one, pass x.detach(), or use torch.no_grad()"
             raise CallError("E1011", message, (), note)
         for i, (slot, tensor) in enumerate(zip(self._site.slots, tensors) if self._suspects else ()):

@@ -121,8 +121,9 @@ def _counts_this(checker: Checker, candidate: Candidate) -> bool:
 
 def best_matches(checker: Checker, matches: list[Match]) -> list[Match]:
     """The match that beats all others, or those that are equally good. The cheapest wins. Ties are broken in this
-    order: fewer defaults, not generic, more special, of the inheriting interface, fewer generic parameters, a
-    member of the type before one of an extension, nearer, with a body."""
+    order: fewer defaults; not generic; more special; of the inheriting interface; fewer generic parameters. Members
+    of the type then come before those of extensions, nearer ones before others, and those with a body before the
+    rest."""
     best = [matches[0]]
     for match in matches[1:]:
         order = _compare(checker, match, best[0])

@@ -117,7 +117,9 @@ def conversion(checker: Checker, source: Type, target: Type, implicit: bool) -> 
         for member in members(checker, target, "__init")
     ]
     return min(
-        (coercion for coercion in coercions if coercion is not None), key=lambda each: each.cost, default=None
+        (coercion for coercion in coercions if coercion is not None),
+        key=lambda coercion: coercion.cost,
+        default=None,
     )
 
 

@@ -226,7 +226,7 @@ def user_operator(
             if group
         ]
     applicable = [match for match in matches if match is not None]
-    return min(applicable, key=lambda each: each.cost) if applicable else None
+    return min(applicable, key=lambda match: match.cost) if applicable else None
 
 
 def _by_arity(

@@ -199,7 +199,7 @@ def _place_with_packs(
         return Mismatch(candidate, f"it takes at least {_number(least)}, not {len(arguments)}")
     named = next((argument for argument in arguments if isinstance(argument, ast.NamedArgument)), None)
     if named is not None:
-        return Mismatch(candidate, "where a pack is passed, arguments have no names", named)
+        return Mismatch(candidate, "arguments of a call with a pack cannot be named", named)
     return list(arguments)
 
 

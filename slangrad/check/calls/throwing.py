@@ -79,7 +79,7 @@ def require_try(scope: Scope, node: ast.Expression, match: Match) -> None:
     thrown = thrown_by(scope.checker, match.candidate)
     if thrown is not None and scope.checker.tried is not node:
         name = match.candidate.declaration.name
-        message = f"'{name}' may throw an error of type '{thrown}', and nothing says what becomes of it"
+        message = f"'{name}' may throw an error of type '{thrown}', and the call is not marked with 'try'"
         scope.checker.error("E0609", message, node.span, f"write 'try {name}(...)'")
 
 

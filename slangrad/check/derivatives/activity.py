@@ -428,7 +428,7 @@ def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
     if not pointer or not flow.carries(value_type(node)):
         return pointer
     note = "read it in a function with derivatives of its own"
-    reason = "what a pointer leads to is read without its derivative"
+    reason = "memory behind a pointer is read without its derivative"
     lost = Lost(reason, note, node, pointer, pointer=pointer)
     flow.lost.append(lost)
     return {lost, *pointer}

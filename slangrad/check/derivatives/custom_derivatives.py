@@ -9,9 +9,9 @@ A derivative of a method is a method too when its object carries no derivative; 
 takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
 instances alone, and goes before one for all.
 
-`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward. It has a
-parameter for the cotangent of each parameter of f that carries a derivative: `out` for an `in` parameter, `inout`
-for an `inout` one, `in` for an `out` one. The cotangent of the result is last.
+`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward. Each
+parameter of f that carries a derivative has one there for its cotangent. That one is `out` for an `in` parameter,
+`inout` for an `inout` one, `in` for an `out` one. The cotangent of the result is last.
 
     __apply(cube)(float x) -> Tuple<float, Context>
     struct Context { float square; void operator()(out float dx, float d) { dx = 3 * square * d; } }

@@ -2,9 +2,9 @@
 
 In: `float`, IArithmetic, the requirement `add`.   Out: a DeclRef of the callee of `add` on a float.
 
-A witness is the first of these: a member of the type or of an extension with the required signature; the default
-body in the interface; a requirement marked [intrinsic] itself, if the type is a primitive. Differential types are
-made in differentiable.py.
+A witness is a member of the type or of an extension with the required signature, else the default body in the
+interface. A requirement marked [intrinsic] is its own witness for primitive types. Differential types are made in
+differentiable.py.
 """
 
 from __future__ import annotations
@@ -476,4 +476,4 @@ def _missing_member(
         return [f"it lacks {wanted}"]
     is_type = is_type_declaration(near[0].declaration)
     has = f"the type '{requirement.name}'" if is_type else signature_text(checker, near[0].reference)
-    return [f"it lacks {wanted}; what it has is {has}"]
+    return [f"it lacks {wanted}; it has {has}"]

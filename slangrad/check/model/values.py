@@ -223,7 +223,7 @@ def _multiply(left: Terms, right: Terms) -> Terms:
     result: Terms = {}
     for first, first_factor in left.items():
         for second, second_factor in right.items():
-            symbols = tuple(sorted(first + second, key=lambda each: each.serial))
+            symbols = tuple(sorted(first + second, key=lambda symbol: symbol.serial))
             result[symbols] = result.get(symbols, 0) + first_factor * second_factor
     return result
 

@@ -203,16 +203,16 @@ def _without_rules(name: str, argument: Entry) -> Entry:
 
 
 # Kinds of arguments, those that may be left out, and a function that makes the type.
-Made = tuple[tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]]
+GenericRow = tuple[tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]]
 
 # fmt: off
-BUILTIN_GENERICS: dict[str, Made] = {
-    "vector": (("type", "value"),          (FLOAT, 4),    lambda given: vector(given[0], given[1])),
-    "matrix": (("type", "value", "value"), (FLOAT, 4, 4), lambda given: matrix(given[0], given[1], given[2])),
-    "Array":  (("type", "value"),          (),            lambda given: array_of(given[0], given[1])),
-    "Ptr":    (("type", "..."),            (),            lambda given: pointer(given[0])),
-    "LayoutPtr": (("type", "..."),         (),            lambda given: pointer(given[0])),
-    "Tuple":  (("types",),                 (),            lambda given: tuple_of(tuple(given))),
+BUILTIN_GENERICS: dict[str, GenericRow] = {
+    "vector": (("type", "value"),          (FLOAT, 4),    lambda parts: vector(parts[0], parts[1])),
+    "matrix": (("type", "value", "value"), (FLOAT, 4, 4), lambda parts: matrix(parts[0], parts[1], parts[2])),
+    "Array":  (("type", "value"),          (),            lambda parts: array_of(parts[0], parts[1])),
+    "Ptr":    (("type", "..."),            (),            lambda parts: pointer(parts[0])),
+    "LayoutPtr": (("type", "..."),         (),            lambda parts: pointer(parts[0])),
+    "Tuple":  (("types",),                 (),            lambda parts: tuple_of(tuple(parts))),
 }
 # fmt: on
 POINTERS = ("Ptr", "LayoutPtr")

@@ -211,7 +211,7 @@ def _variable(scope: Scope, node: ast.Expression, member: LookupResult, base: Ba
             scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", name_span(node)
         )
     if kind is VOID:
-        note = "what it was given has no result"
+        note = "its initializer has no result"
         return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", name_span(node), note)
     if info.constant is not None:
         return set_slots(

@@ -21,6 +21,7 @@ class Refusal:
 
 
 TEXTURE = "textures are not supported; pass the values in a buffer or tensor"
+UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 FLOATS = "there are half, float and double"
 HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
 
@@ -50,7 +51,7 @@ _REFUSALS = (
     (r"[iub]?vec[234]|d?mat[234](x[234])?|inversesqrt|roundEven|(float|int|uint)BitsTo\w+",
      "E9003", "names of GLSL are not supported; write those of HLSL: float4, float4x4, rsqrt, asint"),
     (r"Nv[A-Z]\w+",
-     "E9003", "what one kind of graphics card has is not supported"),
+     "E9003", "features of a single kind of graphics card are not supported"),
     (r"BindlessAddress",
      "E9004", "memory is laid out as C does; there are pointers and StructuredBuffer"),
     (r"Wave(Clustered|Multi|Mask|Rotate)\w+|WaveMask|WaveGet(WaveIndex|NumWaves)|\w+WithWaveSync|subgroup[A-Z]\w+",
@@ -90,4 +91,6 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
         return Refusal("E9011", FLOATS)
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", HANDLES)
-    return Refusal("E9001", TEXTURE) if file == TEXTURES else None
+    if file != TEXTURES:
+        return None
+    return Refusal("E9001", UNBLENDED if name.startswith("Sample") else TEXTURE)

@@ -1,4 +1,4 @@
-"""Train the network of this folder: memory and launches are Python's part, everything that computes is Slang.
+"""Train the network of this folder: Python does memory and launches, Slang computes.
 
     python train.py                  half, Adam
     python train.py float Descent    another number type, another rule
@@ -88,7 +88,7 @@ class NetworkKernels:
 
 
 class Training:
-    """One network: its parameters, their gradients, and what its rule remembers of each."""
+    """One network: its parameters, their gradients, and the state of its rule for each."""
 
     def __init__(self, kernels: NetworkKernels, rule: str = "Adam", seed: int = 0) -> None:
         self.kernels, self.rule = kernels, rule

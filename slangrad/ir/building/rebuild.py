@@ -3,9 +3,9 @@
     rules = {"load": widen_load}
     Rebuild(rules).function(old)     every `load` through widen_load, all else copied with mapped operands
 
-A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it
-returns the new values of the op's results. In a function that is rebuilt as a whole, an op with unchanged operands
-stays the same object, and so does an unchanged function: a pass that changes little costs little.
+A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op. It returns the
+new values of the op's results. In a function that is rebuilt as a whole, an op with unchanged operands stays the
+same object, and so does an unchanged function. So a pass that changes little costs little.
 """
 
 from __future__ import annotations

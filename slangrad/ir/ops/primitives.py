@@ -157,12 +157,13 @@ row("select",        SELECT,  None,                        LINEAR,              
 row("convert",       GIVEN,   None,                        LINEAR,                                      1)
 row("bitcast",       GIVEN,   None,                        CONSTANT,                                    1, kinds="*")
 row("detach",        SAME,    None,                        CONSTANT,                                    0, kinds="*")
-# --- constants: `const` is a scalar (splatted when the type is a vector or matrix); `zero` is any type's. Of an array
-# `zero{written_first}` and its versions nobody reads an element that was not written: its memory need not be cleared.
+# --- constants: `const` is a scalar (splatted when the type is a vector or matrix); `zero` is any type's. In an
+# array `zero{written_first}` and its versions no element is read before it is written, so its memory need not be
+# cleared.
 row("const",         GIVEN,   None,                        CONSTANT,                                    0, kinds="*", says="value")
 row("zero",          GIVEN,   None,                        CONSTANT,                                    0, kinds="*", says="written_first?")
-# --- movement: aggregates are values. index, set_index and add_index are total: out of range reads zero, drops the
-# write; with the attribute `check` they also report it when the program runs.
+# --- movement: aggregates are values. index, set_index and add_index are total: out of range they read zero and
+# drop the write. With the attribute `check` they also report it at run time.
 row("make",          GIVEN,   None,                        LINEAR,                                      0, kinds="*")
 row("get",           COMPONENT, None,                      LINEAR,                                      0, kinds="*", says="index")
 row("set",           FIRST,   None,                        LINEAR,                                      0, kinds="*", says="index")
@@ -176,9 +177,9 @@ row("add_index",     FIRST,   None,                        LINEAR,              
 # stands before. `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed;
 # undefined unless `zero`.
 row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="count? zero? written_first?")
-# `variable` is memory of the thread for one value, the same each time the op is executed, and where its operand,
-# the depth of a call that calls itself, is the same. Other threads may get its address, but must not use it when
-# the thread is done.
+# `variable` is memory of the thread for one value. It is the same memory in each execution of the op with the same
+# operand, which is the depth of recursion. Other threads may get its address, but must not use it when the thread
+# is done.
 row("variable",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="no_diff? count?")
 row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="index")
@@ -192,8 +193,8 @@ row("write_static",  NOTHING, None,                        CONSTANT,            
 # With `alone`, no other thread of the machine reaches the address at the time.
 row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*", says="kind alone? own? trusted?")
 # --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is
-# zero until it is written, but of a `tape_new{written_first}`, where nobody reads such elements; handle 0 reads
-# zero everywhere and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the
+# zero until it is written; elements of a `tape_new{written_first}` are never read before. Handle 0 reads zero
+# everywhere and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the
 # thread is done.
 row("tape_new",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*", says="written_first?")
 row("tape_copy",     FIRST,   None,                        NOT_DIFFERENTIABLE,                        100, WRITE, kinds="*")

@@ -3,7 +3,8 @@
     void kernel(arguments by value, launch block by value)
 
 A thread of the GPU runs one thread of the program. The grid covers x; along y and z a thread goes on with the next row
-that no other thread has, because a grid has at most 65,535 blocks there. Kernels of groups or waves have a block for
+that no other thread has, because a grid has at most 65,535 blocks there. Threads of kernels that take memory while they
+run go on along x as well, with the memory that they have. Kernels of groups or waves have a block for
 each group, in one row of blocks. This file makes text; machine/nvptx.py makes PTX of it.
 """
 
@@ -12,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Struct
-from slangrad.ir.ops.core import Function, Op, walk
+from slangrad.ir.ops.core import Function, walk
 from slangrad.ir.ops.primitives import PRIMITIVES
+from slangrad.ir.text.verify import FLAT_OPS
 from slangrad.llvm import functions
-from slangrad.llvm.cuda import atomics, groups, memory, reports, waves
+from slangrad.llvm.cuda import atomics, groups, memory, reports, tapes, waves
 from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
 from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
@@ -33,9 +36,11 @@ from slangrad.llvm.text.writer import Declarations, Writer, phi
 
 RULES: Mapping[str, Rule] = {
     name: rule
-    for rules in (emit, functions, memory, atomics, reports, groups, waves)
+    for rules in (emit, functions, memory, atomics, reports, groups, waves, tapes)
     for name, rule in rules.RULES.items()
 }
+_WITHOUT_RULE = FLAT_OPS - RULES.keys()
+assert all(PRIMITIVES[name].primal is not None for name in _WITHOUT_RULE), _WITHOUT_RULE
 
 Thread = tuple[str, str, str]  # its ids along x, y and z
 Grid = tuple[int, int, int]
@@ -71,13 +76,15 @@ class WideKernel:
 @dataclass(frozen=True, slots=True)
 class EntryModule:
     """LLVM text with the entry. `group`: the threads of a block, where the kernel is compiled for one size. `shared`:
-    the bytes of shared memory that a launch has to state. `lanes`: the threads of the program for one of the GPU."""
+    the bytes of shared memory that a launch has to state. `lanes`: the threads of the program for one of the GPU.
+    `takes_memory`: threads take memory of an arena; without groups, a few threads may run the whole grid."""
 
     text: str
     entry: Writer
     group: Grid | None = None
     shared: int = 0
     lanes: int = 1
+    takes_memory: bool = False
 
     def lines(self) -> list[Line]:
         """The text in lines that name the place in the source that each was made from."""
@@ -85,18 +92,6 @@ class EntryModule:
         first = self.text[: self.text.index("\nentry:\n")].count("\n") + 2
         placed = self.entry.placed_lines()
         return [*lines[:first], *placed, *lines[first + len(placed) :]]
-
-
-def missing_op(kernel: Function, called: tuple[Function, ...]) -> Op | None:
-    """The first op without a rule, if there is one."""
-    ops = (op for function in (kernel, *called) for op in walk(function.region))
-    return next((op for op in ops if not _is_covered(op)), None)
-
-
-def _is_covered(op: Op) -> bool:
-    if op.name == "variable":
-        return not op.operands  # with an operand it is a variable of a function that calls itself
-    return op.name in RULES or (op.name in PRIMITIVES and PRIMITIVES[op.name].primal is not None)
 
 
 def kernel_module(
@@ -111,15 +106,18 @@ def kernel_module(
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
+    takes_memory = tapes.take_memory((kernel, *called))
     written_out, in_registers = loops_of_arrays(kernel.region)
     numbers = {
         op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
     }
     loops = {op: f", !llvm.loop !{n}" for op, n in numbers.items()}
 
-    def environment(thread: Thread) -> Environment:
+    def environment(thread: Thread, pool: str) -> Environment:
+        """Nothing on a GPU looks whether to stop: in place of a budget, functions get the pool."""
         around = Environment("%arguments", arguments, "%launch", thread, Locals(_UNLIMITED))
-        around.budget, around.mixed_spaces, around.shared = "null", mixed, shared.addresses
+        around.mixed_spaces, around.shared = mixed, shared.addresses
+        around.budget, around.pool = pool or "null", pool
         around.loops = loops
         return around
 
@@ -127,22 +125,24 @@ def kernel_module(
         return Writer(declarations, FEATURES, options.contraction)
 
     entry = writer()
+    pool = tapes.write_pool(entry) if takes_memory else ""
+    around_thread = partial(environment, pool=pool)
     if wide is not None:
-        _write_wide_map(entry, kernel, wide, environment)
+        _write_wide_map(entry, kernel, wide, around_thread)
     elif group is None:
-        _write_map(entry, kernel, environment)
+        _write_map(entry, kernel, around_thread, takes_memory)
     else:
-        _write_group(entry, kernel, environment, group, shared)
+        _write_group(entry, kernel, around_thread, group, shared)
     parts = [shared.text] if shared.size else []
     parts.append(_entry_text(entry, arguments))
     for function in called:
-        around = environment(("%x", "%y", "%z"))
+        around = environment(("%x", "%y", "%z"), "%budget" if takes_memory else "")
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     parts += [f"!{n} = distinct !{{!{n}, !4}}" for n in numbers.values()]
     parts.append(f"attributes #1 = {{ {_limits(group, in_registers)} }}")
     lanes = 1 if wide is None else wide.lanes
-    return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes)
+    return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes, takes_memory)
 
 
 def _limits(group: Grid | None, in_registers: int) -> str:
@@ -166,16 +166,29 @@ def _entry_text(w: Writer, arguments: Struct) -> str:
 # --- maps
 
 
-def _write_map(w: Writer, kernel: Function, environment: Callable[[Thread], Environment]) -> None:
+def _write_map(
+    w: Writer, kernel: Function, environment: Callable[[Thread], Environment], stays: bool
+) -> None:
+    if stays:
+        with _rows(w, "z") as z, _rows(w, "y") as y, _rows(w, "x") as x:
+            _write_thread(RegionEmitter(w, TypeNames(1), environment((x, y, z)), RULES), kernel)
+        w.line("ret void")
+        return
     x = _first(w, "x")
     inside, done = w.labels("inside", "done")
     w.branch(w.value(f"icmp ult i64 {_wide(w, x)}, {read_field(w, '%launch', 'nx')}"), inside, done)
     w.block(inside)
     with _rows(w, "z") as z, _rows(w, "y") as y:
-        RegionEmitter(w, TypeNames(1), environment((x, y, z)), RULES).region(kernel.region)
+        _write_thread(RegionEmitter(w, TypeNames(1), environment((x, y, z)), RULES), kernel)
     w.jump(done)
     w.block(done)
     w.line("ret void")
+
+
+def _write_thread(e: RegionEmitter, kernel: Function) -> None:
+    if e.environment.pool:
+        tapes.begin_thread(e, e.environment.pool, kernel)
+    e.region(kernel.region)
 
 
 def _write_wide_map(
@@ -225,7 +238,7 @@ def _first(w: Writer, axis: str) -> str:
 
 @contextmanager
 def _rows(w: Writer, axis: str) -> Iterator[str]:
-    """The code in it runs for each number along y or z that this thread has."""
+    """The code in it runs for each number along an axis that this thread has."""
     start = _wide(w, _first(w, axis))
     size, blocks = _register(w, f"ntid.{axis}"), _register(w, f"nctaid.{axis}")
     step, limit = _wide(w, w.value(f"mul i32 {blocks}, {size}")), read_field(w, "%launch", f"n{axis}")
@@ -274,9 +287,10 @@ def _write_group(
     w.branch(is_inside, inside, done)
     w.block(inside)
     if lanes is None:
-        RegionEmitter(w, TypeNames(1), around, RULES).region(kernel.region)
+        _write_thread(RegionEmitter(w, TypeNames(1), around, RULES), kernel)
     else:
-        waves.WaveEmitter(w, TypeNames(1), around, RULES, lanes, kernel.region.makers).region(kernel.region)
+        makers = kernel.region.makers
+        _write_thread(waves.WaveEmitter(w, TypeNames(1), around, RULES, lanes, makers), kernel)
     w.jump(done)
     w.block(done)
     w.line("ret void")

@@ -2,6 +2,7 @@
 
     struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
     struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };   in pinned memory
+    struct Arena { i64 used, size; bytes };                               in memory of the GPU
     struct Prints { i64 used, room, lost; i64 words[room]; };             in pinned memory
 
 All are the run time's; a test compares these tables with its own.
@@ -29,9 +30,10 @@ STATUS_FIELDS = {
     "arena": 40,
     "memory": 48,
 }
+ARENA_FIELDS = {"used": 0, "size": 8}
 PRINT_FIELDS = {"used": 0, "room": 8, "lost": 16, "words": 24}
 PRINT_HEADER = 3  # words of a printed line before its values
-BOUNDS_ERROR = 1
+BOUNDS_ERROR, OUT_OF_MEMORY = 1, 2
 
 
 def read_field(w: Writer, launch: str, name: str) -> str:

@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import pointer_of
 from slangrad.ir.ops.core import Function, Op, Value, walk
-from slangrad.llvm.memory import memory
+from slangrad.llvm.cuda.launch import STATUS_FIELDS, read_field
+from slangrad.llvm.memory import known_memory, memory, variables
 from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.type_names import memory_name
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+IS_MEMORY = known_memory.search_in(f"getelementptr i8, ptr %launch, i64 {STATUS_FIELDS['memory']}")
 _SPACES = {"global": GLOBAL, "shared": SHARED}
 
 
@@ -70,13 +72,15 @@ def _store(e: RegionEmitter, op: Op) -> None:
     store(e, p, f"{name} {value}")
 
 
-def _variable(e: RegionEmitter, op: Op) -> None:
-    memory.allocate(e, op)
+def _is_memory(e: RegionEmitter, op: Op) -> None:
+    e.w.declarations.add_functions(IS_MEMORY)
+    known_memory.look_up(e, op, read_field(e.w, e.environment.launch, "status"))
 
 
 RULES: dict[str, Rule] = {
     **{name: memory.RULES[name] for name in ("alloc", "parameter", "offset", "member")},
     "load": _load,
     "store": _store,
-    "variable": _variable,
+    "is_memory": _is_memory,
+    "variable": variables.RULES["variable"],
 }

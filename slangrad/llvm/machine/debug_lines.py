@@ -2,8 +2,8 @@
 
     lines_of_listing(assembly(with_debug_lines(text), target))   ->   [("\tvmulps ...", 57), ("\tretq", 0), ...]
 
-Each instruction of `entry` gets a debug location whose line is its own line in the text; LLVM carries these to
-the listing, where they are read and taken out again. The code itself does not change by it.
+Each instruction of `entry` gets a debug location whose line is its own line in the text. LLVM carries these to the
+listing, where they are read and removed. The code itself does not change by it.
 """
 
 from __future__ import annotations

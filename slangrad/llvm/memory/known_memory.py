@@ -13,9 +13,12 @@ from slangrad.llvm.launch.launch import field_at
 from slangrad.llvm.memory.variables import frames_hold
 from slangrad.llvm.text.emit import RegionEmitter, Rule
 
-IS_MEMORY = f"""
+
+def search_in(table_at: str) -> str:
+    """The function, from the instruction that finds the table's address by the record."""
+    return f"""
 define internal i1 @is_memory(ptr %launch, i64 %address, i64 %bytes) noinline nounwind {{
-  %table_at = {field_at("%launch", "memory")}
+  %table_at = {table_at}
   %table = load ptr, ptr %table_at
   %count = load i64, ptr %table
   br label %head
@@ -52,10 +55,18 @@ no:
 """
 
 
+IS_MEMORY = search_in(field_at("%launch", "memory"))
+
+
 def _is_memory(e: RegionEmitter, op: Op) -> None:
     e.w.declarations.add_functions(IS_MEMORY)
+    look_up(e, op, e.environment.launch)
+
+
+def look_up(e: RegionEmitter, op: Op, record: str) -> None:
+    """In the table that a record leads to, and in variables of calls that call themselves."""
     address = e.w.value(f"ptrtoint {e.typed(op.operands[0])} to i64")
-    arguments = f"ptr {e.environment.launch}, i64 {address}, i64 {op.attributes['bytes']}"
+    arguments = f"ptr {record}, i64 {address}, i64 {op.attributes['bytes']}"
     is_known = e.w.value(f"call i1 @is_memory({arguments})")
     for held in frames_hold(e, address, op.attributes["bytes"]):
         is_known = e.w.value(f"or i1 {is_known}, {held}")

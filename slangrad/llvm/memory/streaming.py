@@ -3,10 +3,10 @@
     store %p, %y : lanes<f32>        br %large;  aligned: store <16 x float> %y, ptr %p, align 64, !nontemporal
                                                  else:    store <16 x float> %y, ptr %p, align 4
 
-Where memory is written whole and not read, a cache line need not be fetched before it is overwritten: a third
-of the traffic of a kernel with one input and one output. It pays only if the line would leave the cache before its
-next read, so the launch's size decides. The choice of stores affects speed only: a store past the caches writes the
-same bytes.
+If memory is written whole and not read, a cache line need not be fetched before it is overwritten. That saves a
+third of the traffic of a kernel with one input and one output. It pays only if the line would leave the cache
+before its next read, so the launch's size decides. The choice of stores affects speed only: a store past the caches
+writes the same bytes.
 """
 
 from __future__ import annotations

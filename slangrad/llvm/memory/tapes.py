@@ -217,7 +217,7 @@ def _new_tape(e: RegionEmitter, flags: int) -> str:
     w = e.w
     w.declarations.add_functions(TAKE)
     spare = w.slot("[3 x i64]", 1, 8)
-    memory = w.value(f"call ptr @take(ptr {e.environment.launch}, i64 {HEADER})")
+    memory = w.value(f"call ptr @take(ptr {e.environment.memory}, i64 {HEADER})")
     failed = w.value(f"icmp eq ptr {memory}, null")
     tape = w.value(f"select i1 {failed}, ptr {spare}, ptr {memory}")
     w.line(f"store <2 x i64> zeroinitializer, ptr {tape}, align 8")
@@ -229,7 +229,7 @@ def _new_tape(e: RegionEmitter, flags: int) -> str:
 def _tape_free(e: RegionEmitter, op: Op) -> None:
     (tape,) = op.operands
     e.w.declarations.add_functions(TAKE + FREE)
-    e.w.line(f"call void @free_tape(ptr {e.environment.launch}, {e.typed(tape)}, i64 {_row(e, tape)})")
+    e.w.line(f"call void @free_tape(ptr {e.environment.memory}, {e.typed(tape)}, i64 {_row(e, tape)})")
 
 
 def _tape_copy(e: RegionEmitter, op: Op) -> None:
@@ -247,7 +247,7 @@ def _tape_copy(e: RegionEmitter, op: Op) -> None:
     place = w.value(f"getelementptr i8, ptr {tape}, i64 8")
     w.line(f"store i64 {capacity}, ptr {place}")
     last = w.value(f"sub i64 {capacity}, 1")
-    arguments = f"ptr {e.environment.launch}, ptr {tape}, i64 {last}, i64 {row}, i1 false"
+    arguments = f"ptr {e.environment.memory}, ptr {tape}, i64 {last}, i64 {row}, i1 false"
     copied = w.value(f"call i1 @grow({arguments})")
     w.branch(copied, done, failed)
     w.block(failed)
@@ -266,11 +266,11 @@ def _header(e: RegionEmitter, tape: str) -> tuple[str, str]:
 def _tape_address(e: RegionEmitter, op: Op) -> None:
     """Where lane 0 has an element; the other lanes follow."""
     tape, index = op.operands
-    find = _to_write if op.attributes.get("write") else _to_read
+    find = place_to_write if op.attributes.get("write") else place_to_read
     e.define(op.results[0], find(e, tape, extended(e, index, "i64")))
 
 
-def _to_write(e: RegionEmitter, tape: Value, index: str) -> str:
+def place_to_write(e: RegionEmitter, tape: Value, index: str) -> str:
     w, row = e.w, _row(e, tape)
     w.declarations.add_functions(TAKE + GROW)
     grow, good, bad, done = w.labels("grow", "room", "noroom", "element")
@@ -294,7 +294,7 @@ def _to_write(e: RegionEmitter, tape: Value, index: str) -> str:
 
 
 def _growing(e: RegionEmitter, tape: Value, index: str) -> str:
-    arguments = f"ptr {e.environment.launch}, {e.typed(tape)}, i64 {index}, i64 {_row(e, tape)}, i1 true"
+    arguments = f"ptr {e.environment.memory}, {e.typed(tape)}, i64 {index}, i64 {_row(e, tape)}, i1 true"
     return f"call i1 @grow({arguments})"
 
 
@@ -302,7 +302,7 @@ def _element(e: RegionEmitter, elements: str, index: str, row: int) -> str:
     return e.w.value(f"getelementptr [{row} x i8], ptr {elements}, i64 {index}")
 
 
-def _to_read(e: RegionEmitter, tape: Value, index: str) -> str:
+def place_to_read(e: RegionEmitter, tape: Value, index: str) -> str:
     """Negative indices are large ones here."""
     w, row = e.w, _row(e, tape)
     size = LARGEST_ELEMENT * e.names.lanes

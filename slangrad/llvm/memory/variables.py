@@ -98,7 +98,7 @@ def _variable(e: RegionEmitter, op: Op) -> None:
     row = _row(e, op)
     table, spare = e.environment.tables[op], w.slot("i8", max(row, 1), 64)
     position = extended(e, depth, "i64")
-    arguments = f"ptr {e.environment.launch}, ptr {table}, ptr {spare}, i64 {position}, i64 {row}"
+    arguments = f"ptr {e.environment.memory}, ptr {table}, ptr {spare}, i64 {position}, i64 {row}"
     e.define(result, w.value(f"call ptr @frame({arguments})"))
 
 

@@ -47,9 +47,13 @@ class Environment:
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
     loops: Mapping[Op, str] = field(default_factory=dict)  # what their jumps back say to LLVM
     mixed_spaces: bool = False  # on a GPU: pointers to global memory may lead to variables of the thread
-    shared: dict[str, str] = field(
-        default_factory=dict
-    )  # on a GPU: addresses of what a group shares, by name
+    shared: dict[str, str] = field(default_factory=dict)  # on a GPU: what a group shares, by name
+    pool: str = ""  # on a GPU: the record that a thread takes memory from
+
+    @property
+    def memory(self) -> str:
+        """The record that tapes and variables take memory from."""
+        return self.pool or self.launch
 
 
 class LoopOfRounds(Protocol):

@@ -67,9 +67,8 @@ def _used_later(portions: Sequence[Sequence[ast.Statement]]) -> Iterator[ast.Var
 
 
 def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Statement]]:
-    """A portion of statements, of which only so many may leave. All of them are one portion if a part of the rest
-    must stay inside the first ones: code before a deferred statement runs, and code that uses a variable in
-    memory."""
+    """A portion of statements, of which only so many may leave. All of them are one portion if later code must stay
+    inside the first ones: before a deferred statement runs, or because it uses a variable in memory."""
     if len(nodes) <= MOST_NESTED:
         return [nodes]
     leaving = [i + 1 for i, node in enumerate(nodes) if may_exit(node) or isinstance(node, ast.Defer)]

@@ -29,7 +29,10 @@ def lower_call(
     that receive an error."""
     if isinstance(form.function, checked.Derivative):
         this = form.this if form.this is not None else form.function.this
-        return _call(f, form, _derivative(f, form.function), this, DeclRef(None, EMPTY), cut)
+        signature = _derivative(f, form.function)
+        arguments = _passed(f, form.arguments, signature, this, DeclRef(None, EMPTY))
+        lending.refuse_copies(f, _innermost(f, form.function), signature, arguments)
+        return finish_call(f, signature, arguments, cut)
     reference = f.resolve(form.function)
     info: checked.FunctionInfo = f.program.info(reference.declaration)
     key = dispatched(f.lowering, reference)
@@ -38,7 +41,8 @@ def lower_call(
     if info.intrinsic is not None and key is None:
         return intrinsics.lower_intrinsic(f, info, reference, form)
     signature = f.lowering.signature(reference, f)
-    return _call(f, form, signature, form.this, reference, cut, thrown)
+    arguments = [*_passed(f, form.arguments, signature, form.this, reference), *thrown]
+    return finish_call(f, lending.lend(f, reference, signature, arguments), arguments, cut)
 
 
 def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | None:
@@ -77,16 +81,15 @@ def _innermost(f: Frame, form: checked.Derivative) -> DeclRef:
     return _innermost(f, function) if isinstance(function, checked.Derivative) else f.resolve(function)
 
 
-def _call(
+def _passed(
     f: Frame,
-    form: checked.Call,
+    passed_arguments: tuple[checked.Argument, ...],
     signature: Signature,
     this: checked.Base | None,
     of: DeclRef,
-    cut: bool,
-    thrown: tuple[Place, ...] = (),
-) -> Value | None:
-    parameters, passed_arguments = iter(signature.parameters), form.arguments
+) -> list[Place]:
+    """A place for each parameter that takes an argument, `this` first, a pack once for each of its parts."""
+    parameters = iter(signature.parameters)
     arguments: list[Place] = []
     if this is not None and _takes_this(f, signature, passed_arguments):
         arguments.append(_place(f, next(parameters), this))
@@ -97,12 +100,7 @@ def _call(
                 arguments.append(_passed_part(f, next(parameters), part, of))
         else:
             arguments.append(_argument(f, next(parameters), argument, of))
-    arguments += thrown
-    if isinstance(form.function, checked.Derivative):
-        lending.refuse_copies(f, _innermost(f, form.function), signature, arguments)
-    else:
-        signature = lending.lend(f, of, signature, arguments)
-    return finish_call(f, signature, arguments, cut)
+    return arguments
 
 
 def _takes_this(f: Frame, signature: Signature, arguments: tuple[checked.Argument, ...]) -> bool:

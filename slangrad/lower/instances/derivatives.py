@@ -51,7 +51,7 @@ def lower_derivative(
 
 @dataclass(slots=True)
 class _Request:
-    """`of` is differentiated; `own` is the signature of its derivative; `given` are its inputs, by parameter.
+    """`of` is differentiated; `signature` is the signature of its derivative; `inputs` are its inputs, by parameter.
 
     The `this` of `fwd_diff(object.method)` comes without a derivative: its tangent is zero, and its cotangent is
     dropped.
@@ -60,13 +60,13 @@ class _Request:
     lowering: Lowering
     b: Builder
     of: Signature
-    own: Signature
-    given: list[Value | None]
+    signature: Signature
+    inputs: list[Value | None]
 
     def forward(self) -> list[Value]:
-        """Pairs in, pairs out. `own` has the parameters of `of` with pairs for the differentiable ones."""
+        """Pairs in, pairs out. `signature` has the parameters of `of` with pairs for the differentiable ones."""
         primals, tangents = [], []
-        for p, value in zip(self.of.parameters, self.given, strict=True):
+        for p, value in zip(self.of.parameters, self.inputs, strict=True):
             if p.direction == "out":
                 continue
             assert value is not None
@@ -81,12 +81,12 @@ class _Request:
         tangents_of = [None if t is None else next(derived) for t in flags]
         return [
             value if tangent is None or value.type is t else self.b.emit("make", value, tangent, type=t)
-            for value, tangent, t in zip(results, tangents_of, self.own.result_types, strict=True)
+            for value, tangent, t in zip(results, tangents_of, self.signature.result_types, strict=True)
         ]
 
     def backward(self) -> list[Value]:
         """Inout pairs for what goes in, cotangents for what comes out."""
-        inputs = list(self.given)
+        inputs = list(self.inputs)
         last = [inputs.pop()] if self.of.result_differentiable else []
         cotangents = [value for value in last if value is not None]
         taken = iter(inputs)

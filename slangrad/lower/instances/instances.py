@@ -237,7 +237,7 @@ class Instances(Lowering):
         heavy = checked_types.weight_of(reference.arguments) > checked_types.HEAVIEST
         name = reference.declaration.name
         if depth > limits.generic_depth or heavy:
-            message = f"'{name}' asks for more and more instances of itself"
+            message = f"'{name}' needs endless instances of itself"
             note = f"it is {limits.generic_depth} deep already; {limit_note('generic_depth')}"
         elif len(self._signatures) > limits.instances:
             message = f"the program needs more than {limits.instances} functions, '{name}' the next of them"
@@ -256,12 +256,12 @@ class Instances(Lowering):
             self.reporter.raise_if_errors()
 
     def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
-        """Raise where a texture is sampled: such members have names, so that programs load, and no bodies."""
+        """Raise where a texture is used as none is yet: such members have names and no bodies, so programs load."""
         declared = reference.declaration
         if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
             span = declared.span if caller is None else caller.b.span
             message = f"'{declared.name}' of textures is not supported"
-            note = "t[index] and t.Load(location) read texels; write the interpolation in Slang"
+            note = "t.SampleLevel(sampler, place, level) and t[index] read textures of one, two and three dimensions"
             self.reporter.error("E9001", message, span, note)
             self.reporter.raise_if_errors()
 

@@ -51,7 +51,7 @@ def _refuse_results(f: Frame, declared: ast.Function, info: checked.FunctionInfo
     if info.result is not checked_types.VOID:
         f.error(
             "E0709",
-            f"kernel '{declared.name}' returns a value, which nobody receives",
+            f"kernel '{declared.name}' returns a value, and a launch has no result",
             declared.name_span,
             note,
         )
@@ -63,7 +63,7 @@ def _refuse_results(f: Frame, declared: ast.Function, info: checked.FunctionInfo
 
 def _refuse_errors(f: Frame, declared: ast.Function, info: checked.FunctionInfo) -> None:
     if info.throws is not None:
-        message = f"kernel '{declared.name}' throws errors, which nobody catches"
+        message = f"kernel '{declared.name}' throws errors, and no code catches them"
         f.error("E0709", message, declared.name_span, "catch them in the kernel")
 
 

@@ -55,7 +55,7 @@ class Alternatives:
         """At the end of lowering: report interfaces without any type."""
         note = "convert a value to it, or give a type that conforms when linking"
         for t, span in self._lacking.items():
-            reporter.error("E0701", f"no type is known that a '{t}' could have", span, note)
+            reporter.error("E0701", f"no type of a value of '{t}' is known", span, note)
 
     def add(self, interface: checked.Type, t: checked.Type, span: Span | None = None) -> None:
         """A value of type `t` becomes one of the interface."""

@@ -24,10 +24,10 @@ from slangrad.syntax.ast.walk import children, walk
 class Flag:
     """A variable without a name in the source."""
 
-    __slots__ = ("what",)
+    __slots__ = ("name",)
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 @dataclass(slots=True, eq=False)

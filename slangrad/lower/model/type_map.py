@@ -77,7 +77,7 @@ class IRTypeMap:
                 message = (
                     f"a value of the interface type '{interface}' would contain itself or a pointer to itself"
                 )
-                raise Unlowerable(message, "E9007", "hold a number that tells which one is meant")
+                raise Unlowerable(message, "E9007", "hold its index instead")
             raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported", "E9007")
         self._making[t] = None
         try:

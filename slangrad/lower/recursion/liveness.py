@@ -1,8 +1,8 @@
 """The storage of values of blocks: none, until the next block, or while others run.
 
 In: the blocks of functions that call each other (blocks.py).
-Out: the values that each block needs from others; the values to save across calls (`stacked`); ops that do not
-depend on the depth of a call (`early`), which run once at the start.
+Out: the values that each block needs from others, and the values to save across calls (`stacked`). Ops that do not
+depend on the depth of a call (`early`) run once at the start.
 
 A parameter that every call passes on unchanged is the root's parameter and need not be kept.
 """

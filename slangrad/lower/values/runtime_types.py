@@ -23,8 +23,8 @@ from slangrad.syntax import ast
 
 
 def dispatched(lowering: Lowering, reference: DeclRef) -> GenericKey | None:
-    """The discriminating type of a callee that depends on a run-time type: the interface of a requirement, or the
-    generic parameter of a function that uses more of its type than methods."""
+    """The discriminating type of a callee that depends on a run-time type. It is the interface of a requirement, or
+    the generic parameter of a function that uses more of its type than methods."""
     interface = _interface_of(reference)
     key = lowering.alternatives.opened.get(reference.declaration) if interface is None else interface
     if key is None or key not in reference.substitution or not checked.is_dynamic(reference.type_for(key)):
@@ -57,7 +57,7 @@ def require_type(f: Frame, subject: str, wide: checked.Type) -> None:
         if key is not None:
             f.lowering.alternatives.open_function(reference.declaration, key)
             return
-    message = f"{subject} depends on the type of a '{wide}', and there is no value here that would tell it"
+    message = f"{subject} depends on the type of a '{wide}', and no value here has that type"
     f.error("E0412", message, f.b.span, "use it on a value, or in a generic function that takes one")
 
 

@@ -1,1 +1,1 @@
-"""Arguments that may be made of others, and results: numbers, structs, lists."""
+"""Arguments that may contain other arguments, and results: numbers, structs, lists."""

@@ -57,9 +57,7 @@ KINDS = (TENSOR, NUMPY, TORCH, TEXTURE)
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """The caller's wish for the result: a kind, or something to fill (the marshal of given value
-    `index`).
-    """
+    """The caller's choice of the result: a kind, or a value to fill (the marshal of given value `index`)."""
 
     kind: str = ""
     marshal: Marshal | None = None
@@ -87,7 +85,7 @@ _TAUGHT: dict[type, str] = {}  # the kinds of results that are objects of users'
 
 
 def teach(kind: type, binder: Binder | None) -> None:
-    """Let `binder` bind results of a class from now on; None: it is called with what there would be without it."""
+    """Let `binder` bind results of a class from now on; None: the class is called with the default result."""
     name = _TAUGHT.pop(kind, None)
     if name is not None:
         del _BINDERS[name]
@@ -112,7 +110,7 @@ def wrap_of(kind: object) -> Wrap | None:
 
 
 def bind_given(marshal: Marshal, t: Type, spot: Spot) -> BoundNode | None:
-    """Something to fill (or, in `bwds`, to take a cotangent from)."""
+    """A value to fill (or, in `bwds`, to read a cotangent from)."""
     role = spot.role
     if not (role.reads or role.writes or role.differentiates):
         return None
@@ -136,14 +134,14 @@ def _wider(t: Type, held: Type | None) -> Type | None:
 
 
 def _widens(t: Scalar, to: Scalar) -> bool:
-    """Whether a number may become one of the other type: no kind is left for a lower one, and none has fewer bits."""
+    """Whether a number may become one of the other type: not of a lower kind, nor of fewer bits."""
     if to.is_float:
         return not t.is_float or t.bits <= to.bits
     return to.is_integer and not t.is_float and t.bits <= to.bits
 
 
 def ones(t: Type, types: ProgramTypes) -> str:
-    """The cotangent that stands for a result without one: ones."""
+    """The cotangent of a result without one: ones."""
     tangent = types.tangent(t)
     assert tangent is not None
     if isinstance(tangent, (Scalar, Vector, Matrix)):
@@ -157,7 +155,8 @@ Maker = Callable[[object, Shape], Callable[[], object]]
 
 @dataclass(slots=True, frozen=True)
 class CreatedResult:
-    """`maker` gives, for a device and a shape, what makes that which is filled; `give` what the caller gets of it."""
+    """`maker` returns, for a device and a shape, a function that makes the object to fill; `give` returns the
+    caller's result from it."""
 
     maker: Maker
     give: Callable[[HostValue], HostValue]
@@ -165,7 +164,7 @@ class CreatedResult:
 
 @dataclass(slots=True)
 class Created:
-    """A result that each call creates; `made` tells how once it is bound."""
+    """A result that each call creates; `made` has its maker once it is bound."""
 
     type: Type
     spot: Spot

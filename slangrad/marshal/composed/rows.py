@@ -1,13 +1,12 @@
-"""Values with memory in them, as the scalars by which a kernel knows them: elements of lists, and values outside of
-functions.
+"""Values that contain memory, as scalars for a kernel: elements of lists, and values outside of functions.
 
     [{"x": t0, "k": 1}, {"x": t1, "k": 2}] to struct S { Tensor<float, 1> x; int k; }
         ->   S rows[2] = { { address, shape, strides of t0, 1 }, { ... of t1, 2 } }
 
     set({"params": {"table": buffer, "weights": np.ones(3), "k": 2}})   ->   address and size, three floats, an int
 
-In memory a tensor is its address, shape and strides, so a row is an S as the kernel loads it. A value outside of
-functions is read as it lies in the argument block, so all of it is put there, part by part.
+In memory a tensor is its address, shape and strides, so a row is an S in the kernel's form. The kernel reads a
+value outside of functions in the argument block, so all of it is written there, part by part.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.plain import Uniform, refuse_writes
 from slangrad.tensors.conversion import HostValue
 
-IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # what is a few numbers that the host knows before the call
+IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # values that are a few numbers on the host before the call
 
 
 @dataclass(slots=True, frozen=True)
@@ -106,7 +105,7 @@ def _check(leaf: Leaf) -> None:
 
 
 def cells_of(node: BoundNode, t: ir.Type, at: int = 0) -> Iterator[RowCell]:
-    """The leaves of a value of type `t`, whose scalars begin at `at`."""
+    """The leaves of a value of type `t`, with its first scalar at `at`."""
     if isinstance(node, Leaf):
         yield RowCell((), node, at)
         return
@@ -155,7 +154,7 @@ def makes_rows(leaf: Leaf) -> bool:
 def _put_fixed(
     cells: tuple[RowCell, ...], value: object, scalars: list[object], code: str, title: str
 ) -> tuple[list[Use], list[tuple[str, object]]]:
-    """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
+    """The scalars that depend on the layout alone; the memory behind them, and its place."""
     uses: list[Use] = []
     homes: list[tuple[str, object]] = []
     for cell in cells:
@@ -233,7 +232,7 @@ def _numbers(leaf: Leaf, value: HostValue) -> list[object]:
 
 
 def global_leaf(node: BoundNode, types: ProgramTypes) -> Leaf:
-    """The leaf of a value outside of functions; CallError for parts that are none (E1013)."""
+    """The leaf of a value outside of functions; CallError (E1013) for parts that cannot be set."""
     lowered = types.lower(node.type)
     if isinstance(node, (Uniform, BufferLeaf, WholeTensor)) or lowered is None:
         if isinstance(node, Leaf):

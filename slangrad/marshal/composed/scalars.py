@@ -74,7 +74,7 @@ class NumberMarshal(Marshal):
 
 
 class EnumMarshal(NumberMarshal):
-    """A value that says of which enum it is."""
+    """A value with the name of its enum."""
 
     def __init__(self, value: EnumValue) -> None:
         super().__init__(int)
@@ -97,20 +97,20 @@ class HostArrayMarshal(Marshal):
     """A host vector or matrix: itself, or one call for each row or component."""
 
     def __init__(self, host_class: type[HostArray]) -> None:
-        self.made = host_class
+        self.host_class = host_class
         self.described = host_class.__name__
 
     is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        checked = types.lift(self.made.ir_type)
+        checked = types.lift(self.host_class.ir_type)
         return [] if checked is None else [Way(t, dims) for t, dims in from_value(wanted, checked)]
 
     def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.dims == 0:
             return bind_plain(way, spot, self.described)
         refuse_writes(spot, self.described)
-        rows = ArrayMarshal(self.made.dtype, self.made.shape, writable=False)
+        rows = ArrayMarshal(self.host_class.dtype, self.host_class.shape, writable=False)
         node = rows.bind(way, spot)
         assert isinstance(node, Leaf)
         node.prepare = data_of
@@ -122,7 +122,7 @@ def data_of(value: HostArray) -> HostValue:
 
 
 class UnsupportedMarshal(Marshal):
-    """A value that cannot be an argument at all."""
+    """A value that can be no argument."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -140,5 +140,5 @@ _TEACH = "give its class a method get_this(), or tell register_type() what it st
 _INSTEAD: dict[type, str] = {
     tuple: "pass a list for an array, or spy.float3(...) and the like for a vector",
     set: "pass a list",
-    str: "functions take no texts; what they choose between can be a number or an enum",
+    str: "functions take no texts; pass a number or an enum",
 }

@@ -4,8 +4,8 @@
     [1.0, 2.0, 3.0] to float[3]          ->  uniform float[3]
     [1.0, 2.0, 3.0] to float             ->  three calls
 
-What consists of plain values only is packed as one uniform parameter. In a dict that is written and holds
-containers, plain values stay what they are: only containers receive what the function writes.
+A dict or list of plain values only is packed as one uniform parameter. In a dict that is written and holds
+containers, only containers receive outputs; plain values keep their values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become
 
 
 class Held(dict[str, HostValue]):
-    """The fields of an object that is told what became of them: where all are plain values, calls write into it."""
+    """The fields of an object that is updated after the call: if all are plain values, calls write into it."""
 
 
 class DictMarshal(Marshal):
@@ -95,7 +95,7 @@ class DictMarshal(Marshal):
         return [Way(t, dims, how, cost, tuple(parts))]
 
     def _check_fields(self, t: Type, fields: Mapping[str, Type], spot: Spot) -> None:
-        """CallError where the function would read a field that was left out, and that has no value of its own."""
+        """CallError if the function would read a field that was left out, and that has no default."""
         initialized = spot.types.initialized_fields(t)
         missing = [name for name in fields if name not in self.children and name not in initialized]
         if missing and spot.role.reads:
@@ -123,8 +123,9 @@ class DictMarshal(Marshal):
                 return lacking
         t = self._type(wanted, types)
         if t is None:
-            note = "" if self.type_name else f": add the key '{TYPE_KEY}' with the name of a type"
-            return f"a dict does not fit '{wanted}'{note}"
+            if self.type_name is not None:
+                return f"a value of type '{self.type_name}' does not fit '{wanted}'"
+            return f"a dict does not fit '{wanted}': add the key '{TYPE_KEY}' with the name of a type"
         fields = dict(types.fields(t))
         for name, child in self.children.items():
             if name not in fields:
@@ -257,12 +258,12 @@ class ListMarshal(Marshal):
 
 
 def _is_packed(part: Way) -> bool:
-    """Whether a plain value goes to the kernel as it is: no dimensions, no field to be initialized there."""
+    """Whether a plain value is passed to the kernel unchanged: no dimensions, no field to be initialized there."""
     return part.dims == 0 and part.how != PARTS
 
 
 def _has_no_elements(way: Way) -> bool:
-    """Whether all containers in a value go to one call as they are."""
+    """Whether all containers in a value are passed whole to one call."""
     is_whole = way.dims == 0 and way.how not in (ELEMENTS, CONVERTED)
     return is_whole and all(map(_has_no_elements, way.parts))
 
@@ -321,7 +322,7 @@ class ListPacker:
 
 
 def packed_element(leaf: Leaf | None) -> ir.Type | None:
-    """The type of the elements of a list that a leaf packs, an element for each call; None for all else."""
+    """The type of the elements of a list that a leaf packs, an element for each call; None for other leaves."""
     prepare = None if leaf is None else leaf.prepare
     return prepare.element if isinstance(prepare, ListPacker) else None
 

@@ -1,1 +1,1 @@
-"""Arguments with memory that the kernel uses as it lies: arrays, tensors, buffers, single values."""
+"""Arguments whose memory the kernel uses directly: arrays, tensors, buffers, single values."""

@@ -1,11 +1,10 @@
-"""NumPy arrays, Tensors and torch tensors as arguments: their memory is used as it lies.
+"""NumPy arrays, Tensors and torch tensors as arguments: the kernel uses their memory directly.
 
     x of (n,) float32, strides (8,)             ->  uniform StridedElements<float, 1> x
     x of (n,) floats with gradients, in `bwds`  ->  ContiguousElements<float, 1> x, x_grad
     diff_pair(x, gradient) of torch tensors     ->  the same
 
-An array of another dtype is converted where every value survives; one with gaps in what makes up an element
-is copied.
+An array of another dtype is converted if every value survives; one with gaps inside of elements is copied.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class ArrayMarshal(ContainerMarshal):
         return ways or self._converted(wanted)
 
     def _converted(self, wanted: Type) -> Iterable[Way]:
-        """To the scalar of the parameter, where that is known."""
+        """To the scalar of the parameter, if that is known."""
         scalar = scalar_inside(wanted)
         enum = enum_inside(wanted) if self.dtype.kind in "iu" else None
         if enum is not None:
@@ -132,7 +131,7 @@ class TensorMarshal(ContainerMarshal):
         self.described = f"Tensor of {slang_name(tensor.element_type)} with {rank} dimension{plural}"
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        """Another type of numbers is named with what converts them."""
+        """Another type of numbers is named with its conversion."""
         said = super().reason(wanted, types)
         element = self.element_for(wanted, types)
         asked = whole.element_of(wanted, types) or wanted
@@ -223,7 +222,7 @@ def _scalar_of(t: ir.Type | None) -> ir.Scalar | None:
 
 
 def _refusal(tensor: TorchTensor) -> tuple[str, str] | None:
-    """Why a tensor cannot be an argument at all, and what to do."""
+    """Why a tensor can be no argument, and the cure."""
     if not tensor.is_cpu:
         message = f"a torch tensor on the device '{tensor.device}' cannot be used: calls run on the CPU"
         return message, "pass x.cpu(); the result's .to(device) brings it back, and both carry gradients"

@@ -100,7 +100,7 @@ class BufferLeaf(Leaf):
     counted: bool
     written: bool
     trailing: tuple[int, ...] = ()  # the sizes of the last dimensions that make an element
-    bounded: bool = False  # check mode: the kernel knows how many bytes a pointer leads to
+    bounded: bool = False  # check mode: the kernel gets the bytes behind each pointer
 
     @property
     def content(self) -> Type | None:
@@ -126,7 +126,7 @@ class BufferLeaf(Leaf):
         return (lambda value: (home_of(value), self._find(value)[1])) if self.counted else home_of
 
     def footprint(self, value: HostValue) -> Footprint:
-        """The memory of a buffer. A pointer has none: the function itself decides what it touches."""
+        """The memory of a buffer. A pointer has none: the function itself decides which elements it touches."""
         homes = [(type(value).__name__, home_of(value))]
         if not self.counted:
             return Footprint(homes=homes)

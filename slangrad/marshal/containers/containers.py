@@ -58,7 +58,7 @@ class ContainerMarshal(Marshal):
         return self.element_for(wanted, types)
 
     def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:
-        """The checked type of an element; an enum where one is asked for that lies in memory like it."""
+        """The checked type of an element; the parameter's enum if it has the same form in memory."""
         enum = enum_inside(whole.element_of(wanted, types) or wanted)
         if enum is not None and types.lower(enum) is self.contents.element:
             return enum
@@ -129,7 +129,7 @@ class ContainerMarshal(Marshal):
 
 
 def role_with(contents: Contents, spot: Spot, described: str) -> Role:
-    """The role as far as there are gradients: an input without any is constant, an output must have them."""
+    """The role limited to existing gradients: an input without any is constant, an output must have them."""
     role = spot.role
     if not role.differentiates:
         return role

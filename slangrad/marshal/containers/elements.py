@@ -1,6 +1,6 @@
 """Strided memory as a source or target of one element for each call.
 
-In: where memory lies and how it moves.   Out: kernel text around the element types of std/call.slang.
+In: the place and the strides of memory.   Out: kernel text around the element types of std/call.slang.
 
     x of (n,) floats, contiguous  ->  uniform ContiguousElements<float, 1> x       x.load(id)
     its gradient, added to        ->  uniform ContiguousElements<float, 1> x_grad  x_grad.addAlone(id, d)
@@ -68,7 +68,7 @@ class ElementsLeaf(MemoryLeaf):
 
     @property
     def seen_parts(self) -> Parts:
-        return self.parts or (PRIMAL_PART,)  # what is not touched has sizes, too
+        return self.parts or (PRIMAL_PART,)  # untouched memories have sizes, too
 
     def instead(self, mode: str) -> str:
         tensor = as_tensor(self.label, self.described)

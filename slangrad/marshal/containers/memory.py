@@ -1,9 +1,9 @@
-"""The memory of a container: the primal, and the derivatives that come in and go out.
+"""The memory of a container: the primal, and the incoming and outgoing derivatives.
 
 In: a Tensor, a NumPy array, a torch tensor or a pair of these.   Out: addresses (in every call), shapes and strides
 (once for each layout).
 
-A leaf holds an Access and need not know which of these it has. PyTorch is not loaded here; tensors answer all of it.
+A leaf holds an Access, which is the same for all of these. PyTorch is not loaded here; methods of tensors suffice.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def doing(role: Role, part: str, stores: bool = False) -> Doing:
 
 
 class AccessTo(ABC, Generic[Held]):
-    """How a kind of container tells about its memory."""
+    """Access to the memory of one kind of container."""
 
     @abstractmethod
     def layout_finder(self, parts: Parts) -> Find:
-        """A function of a value, which returns all that shapes and strides depend on."""
+        """A function of a value, which returns the key of its shapes and strides."""
 
     @abstractmethod
     def memories(self, value: Held, parts: Parts) -> list[StridedMemory] | None:
@@ -126,7 +126,7 @@ def as_tensor(label: str, described: str) -> str:
 
 
 def home_of(value: AnyArray) -> Device | None:
-    """The device whose memory a value lies in; None for what is no device's."""
+    """The device of a value's memory; None for other memory."""
     if isinstance(value, Tensor):
         value = value.storage
     return value.runtime if isinstance(value, Buffer) else None
@@ -224,7 +224,7 @@ TEXTURE_ACCESS = AccessToTexture()
 
 
 class TorchAccess(AccessTo[TorchTensor]):
-    """Torch tensors by themselves. Derivatives that a type has a place for are empty."""
+    """Torch tensors by themselves. The places of a type for derivatives are empty."""
 
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_torch
@@ -259,7 +259,7 @@ class TorchCurve:
 
 
 class TorchPartsAccess(AccessTo[HostValue]):
-    """Objects that hold torch tensors: `names` tells which of them each part is."""
+    """Objects that hold torch tensors: `names` has the attribute of each part."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
@@ -320,14 +320,15 @@ def _copied(tensor: TorchTensor) -> TorchTensor:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class MemoryLeaf(Leaf):
-    """A leaf whose values have memory that the kernel uses as it lies. `trailing` sizes of a value make one element."""
+    """A leaf whose values have memory that the kernel uses as it lies. `trailing` sizes of a value make one
+    element."""
 
     access: Access
     trailing: Shape = ()
 
     @property
     def seen_parts(self) -> Parts:
-        """The memories that decide about the launch."""
+        """The memories that determine the launch."""
         raise NotImplementedError
 
     @property

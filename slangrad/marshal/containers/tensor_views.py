@@ -1,4 +1,4 @@
-"""Containers that are bound as a whole to the tensor types of slang-torch, whose rank is known when running.
+"""Containers that are bound as a whole to the tensor types of slang-torch, whose rank is a value of the run.
 
 TensorView<float>,     Tensor (4, 3)                 ->  { address, rank 2, sizes, strides }, no call dimensions
 TensorView<float3>,    Tensor (4, 3) of float        ->  rank 1: the last dimension is consumed
@@ -134,7 +134,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
 
 
 def _role(mode: str, gradient: str) -> Role:
-    """Whether the function loads or stores is not known: derivatives come and go by one memory."""
+    """The function may load and store, so derivatives come and go through one memory."""
     if not gradient or mode == PRIMAL:
         return Role(reads=True, writes=True)
     return Role(reads=True, writes=True, takes=gradient == TAKEN, gives="add" if gradient == GIVEN else "")

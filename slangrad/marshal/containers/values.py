@@ -75,7 +75,7 @@ def floatRef(value: float = 0.0) -> ValueRef:
 
 
 class PrimType(Enum):
-    """Which half of a pair is meant."""
+    """The half of a pair."""
 
     primal = 0
     derivative = 1
@@ -83,8 +83,8 @@ class PrimType(Enum):
 
 class DiffPair:
     """A value with its derivative, `primal` and `grad`. As an argument of `bwds`, `grad` of an input gets the
-    derivative (unless `needs_grad` is False), and `grad` of an output is read; in `fwds` it is the tangent. What is
-    left out is zero, of the other's type."""
+    derivative (unless `needs_grad` is False), and `grad` of an output is read; in `fwds` it is the tangent. A half
+    that is left out is zero, of the other's type."""
 
     __slots__ = ("grad", "needs_grad", "primal")
 
@@ -112,7 +112,7 @@ class DiffPair:
 
     @property
     def slangpy_signature(self) -> str:
-        """What a kernel depends on."""
+        """The part of the value that a kernel depends on."""
         return f"[{type(self.primal).__name__},{type(self.grad).__name__},{self.needs_grad}]"
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> Di
 
 
 def snapshot(value: HostValue, of_tensor: Callable[[Tensor], Tensor] | None = None) -> HostValue:
-    """The value as it is now, whatever becomes of its memory. `of_tensor` copies tensors; else they lose gradients."""
+    """A snapshot of the value. `of_tensor` copies tensors; without it they only lose gradients."""
     if isinstance(value, Tensor):
         return value.detach().copy() if of_tensor is None else of_tensor(value)
     if isinstance(value, np.ndarray):
@@ -176,7 +176,7 @@ class CellPart:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Cell(Leaf):
-    """One value with up to three parts: what is only read is uniform, the rest lies in scratch memory."""
+    """One value with up to three parts: parts that are only read are uniform, the others lie in scratch memory."""
 
     is_cell: ClassVar[bool] = True
     has_elements: ClassVar[bool] = True
@@ -267,7 +267,7 @@ def make_cell(spot: Spot, t: Type, role: Role, described: str, parts: Iterable[C
 
 
 class ValueRefMarshal(Marshal):
-    """A ValueRef around a value whose own marshal is `inner`; None when it holds nothing yet."""
+    """A ValueRef around a value whose own marshal is `inner`; None while it is empty."""
 
     def __init__(self, inner: Marshal | None) -> None:
         self.inner = inner

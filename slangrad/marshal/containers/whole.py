@@ -54,7 +54,7 @@ EVEN, UNEVEN = "e", "u"
 
 @dataclass(slots=True, frozen=True)
 class Family:
-    """A concrete tensor type: its fields with the memories they show, and what may happen to these."""
+    """A concrete tensor type: its fields with their memories, and the accesses to these."""
 
     fields: tuple[tuple[str, str], ...]
     role: Role
@@ -103,7 +103,7 @@ FAMILIES: dict[str, Family] = {
 
 VIEW_TYPES = ("TensorView", "DiffTensorView")  # of tensor_views.py
 
-# What an interface is bound to, and what takes the place of that where there are gradients, by the mode of the call.
+# The type to which an interface is bound, and its replacement for gradients by the mode of the call.
 INTERFACES: dict[str, str] = {
     "ITensor":     "Tensor",       "IWTensor":     "WTensor",       "IRWTensor":     "RWTensor",
     "IDiffTensor": "PrimalTensor", "IWDiffTensor": "WPrimalTensor", "IRWDiffTensor": "RWPrimalTensor",
@@ -120,7 +120,7 @@ _DIFFERENTIATED: dict[str, dict[str, str]] = {
 
 
 def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
-    """Whether a parameter is a tensor type, or asks for one, that is written."""
+    """Whether a parameter is a tensor type, or has one as bound, that is written."""
     names = [standard_name(wanted)]
     for bound in types.bounds(wanted):
         if isinstance(bound, InterfaceType):
@@ -129,7 +129,7 @@ def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
 
 
 def element_of(wanted: Type, types: ProgramTypes) -> Type | None:
-    """The element type that a tensor parameter asks for; None for other parameters."""
+    """The element type of a tensor parameter; None for other parameters."""
     if standard_name(wanted) in (*FAMILIES, *VIEW_TYPES) and isinstance(wanted, StructType):
         return wanted.inner
     for bound in types.bounds(wanted):
@@ -164,7 +164,7 @@ def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes,
 
 
 def _has_gradients(mode: str, role: Role, contents: Contents, element: Type, types: ProgramTypes) -> bool:
-    """Whether there are derivatives for what a role reads or writes."""
+    """Whether there are derivatives for the inputs or outputs of a role."""
     reads, writes = _ATTACHED[mode]
     attached = (role.reads and reads(contents)) or (role.writes and writes(contents))
     return attached and types.tangent(element) is not None

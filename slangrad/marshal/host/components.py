@@ -1,9 +1,9 @@
-"""Components of host values: what may become one, and arithmetic as Slang's on whole vectors.
+"""Components of host values: conversions to components, and Slang's arithmetic on whole vectors.
 
     gathered([1, [2, 3]], int32)  ->  [1, 2, 3]      1.5 for an int, -1 for a uint: an error
     divide(int 7, -2)             ->  -3             whole numbers are cut off, as in C
 
-In and out: small NumPy arrays of the element type; nothing wraps around on the way in.
+In and out: small NumPy arrays of the element type; no input wraps around.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Values as points of a vector space: which numbers they consist of, random directions, steps along these.
+"""Values as points of a vector space: their numbers, random directions, steps along these.
 
     floats_of(x)  ->  its numbers as arrays           random_like(x)  ->  a tangent of the same form
     moved(x, v, h)  ->  x + h v                       inner(a, b)     ->  the terms of their inner product
 
-Integers, and fields without a derivative, stay as they are.
+Integers, and fields without a derivative, do not change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def inner(a: object, b: object) -> Array:
 
 
 def random_like(value: object, random: np.random.Generator) -> HostValue:
-    """A random tangent; None for what has none."""
+    """A random tangent; None for a value without one."""
     if isinstance(value, Tensor):
         return _random_tensor(value, random)
     if isinstance(value, np.ndarray):

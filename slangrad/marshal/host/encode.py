@@ -3,8 +3,8 @@
     {"x": 1, "v": float2(2, 3)} as struct { int x; float2 v; }   <->   1, 2.0, 3.0   <->   12 bytes
 
 In between is a flat list of scalars in the order of memory. `memory_format` packs it with the gaps that a layout has:
-the type is a form (`abi.py`), so rules such as std140, and matrices by columns, are in it. An `Encoder` is made once
-for a type, and writes its part of the list; `Manner` is what differs between calls, kernels and cursors.
+the type is a form (`abi.py`), so rules such as std140, and matrices by columns, are in it. An `Encoder` is made
+once for a type, and writes its part of the list; a `Manner` has the differences between calls, kernels and cursors.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def field_names(t: ir.Type) -> tuple[str, ...]:
 
 
 def numbers_of(t: ir.Type) -> tuple[np.dtype, tuple[int, ...]] | None:
-    """The dtype and shape of what lies in memory as an array of NumPy's; None for all else."""
+    """The dtype and shape of a form that equals a NumPy array; None for other forms."""
     inner = t
     while isinstance(inner, ir.Array):
         inner = inner.element
@@ -77,7 +77,7 @@ def numbers_of(t: ir.Type) -> tuple[np.dtype, tuple[int, ...]] | None:
 
 
 def order_in_memory(t: ir.Type) -> Sequence[int]:
-    """Of each scalar of a number, vector or matrix, rows first, its place among the scalars in memory."""
+    """The place of each scalar of a number, vector or matrix (rows first) among the scalars in memory."""
     value = ir.value_of(t)
     if not isinstance(value, ir.Matrix) or not lies_by_columns(t):
         return range(ir.scalar_count(value))
@@ -88,7 +88,7 @@ def order_in_memory(t: ir.Type) -> Sequence[int]:
 
 
 class Manner:
-    """The values that are taken besides those of the very shape, and the errors of others: those of calls."""
+    """The accepted values besides those of exactly the shape, and the errors of others: those of calls."""
 
     error: ClassVar[type[CallError]] = BoundVariableException
     unfit, uneven, unnamed = "E1001", "E1005", "E1001"  # codes: another kind, another length, no such field
@@ -100,7 +100,7 @@ class Manner:
         return value.get_this() if hasattr(type(value), "get_this") else value
 
     def refuse(self, encoder: Encoder, value: object, label: str, note: str | None) -> CallError:
-        """The error of a value that does not fit. `note` is what to try."""
+        """The error of a value that does not fit. `note` is a cure."""
         t, kind, code, note = encoder.type, type(value).__name__, self.unfit, None
         length = -1 if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) else len(value)
         if isinstance(encoder, StructEncoder):
@@ -123,7 +123,7 @@ class Manner:
         return self.error(code, f"'{label}': {reason}", (), note)
 
     def unknown(self, encoder: Encoder, name: object, label: str) -> CallError:
-        """The error of a field that is not there."""
+        """The error of a missing field."""
         message = f"'{label}' of type '{encoder.type}' has no field '{name}'"
         return self.error(self.unnamed, message, (), suggestion(str(name), encoder.fields()))
 
@@ -143,7 +143,7 @@ def missing_field(label: str, t: str, names: Sequence[str], note: str = NEEDED) 
 
 
 class Encoder(ABC):
-    """Writes values that lie in memory as `form` says, as `count` scalars. Messages show `type`."""
+    """Writes values of the form `form` in memory, as `count` scalars. Messages show `type`."""
 
     __slots__ = ("count", "form", "manner", "type")
 
@@ -171,7 +171,7 @@ class Encoder(ABC):
         return None
 
     def put_other(self, values: Values, at: int, value: object, label: str, note: str | None = None) -> None:
-        """A value of another kind: what it stands for, or an error."""
+        """A value of another kind: its replacement, or an error."""
         other = self.manner.instead(self, value, label)
         if other is value:
             raise self.manner.refuse(self, value, label, note)
@@ -199,7 +199,7 @@ class NumberEncoder(Encoder):
 
 
 class PointerEncoder(Encoder):
-    """An address, or what has one. None is the null pointer."""
+    """An address, or an object with one. None is the null pointer."""
 
     __slots__ = ()
 

@@ -3,7 +3,7 @@
     x of (n,) floats, read        ->  sizes (n,), strides ((4,),), bytes 0 to 4 n from the address that "x" has
     t, an RWTensor<float, 2>      ->  no sizes; the scalars of "t" but for the address; bytes that are read and written
 
-A leaf computes it once for each layout. Addresses are not in it, so it holds for all values of that layout.
+A leaf computes it once for each layout. It contains no addresses, so it is the same for all values of that layout.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 Shape = tuple[int, ...]
 Values = list[Any]  # scalars of an argument block: numbers and addresses
 
-# Where a region's bytes are: how far from the address the first run starts, the bytes of a run, and what the distances
-# between runs are multiples of (0: there is one run).
+# The bytes of a region: the start of the first run relative to the address, the bytes of a run, and a divisor of
+# the distances between runs. A divisor of 0 means one run.
 Lattice = tuple[int, int, int]
 
 
@@ -35,8 +35,8 @@ class StridedMemory(NamedTuple):
 class Use:
     """The use of a memory by a call. `takes`: a derivative is read there; `adds`: one is accumulated.
 
-    Its address is scalar number `at` of the kernel's parameter `name`. `stream` is the stream of the leaf that leads
-    there, None where the function itself says what it touches.
+    Its address is scalar number `at` of the kernel's parameter `name`. `stream` is the stream of the leaf that
+    leads there, None if the function itself chooses the elements.
     """
 
     label: str
@@ -54,8 +54,8 @@ class Use:
 class Footprint:
     """`sizes` are the dimensions that the value brings; `strides` has those of each stream along them, in bytes of
     memory or steps of an index, and `starts` the first index. `forms`: letters about the value's memory that the
-    kernel's text depends on. `fixed`: scalars of parameters, as far as they stay while the layout stays. `homes`: kinds
-    of what lies on devices, and these.
+    kernel's text depends on. `fixed`: scalars of parameters that depend on the layout alone. `homes`: kinds of
+    memory on devices, and the devices.
     """
 
     sizes: Shape = ()
@@ -90,7 +90,7 @@ def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:
 
 
 def injective(shape: Shape, strides: Shape, size: int) -> bool:
-    """Whether every index of `shape` surely has `size` bytes of its own."""
+    """Whether every index of `shape` certainly has its own `size` bytes."""
     moving = sorted((abs(stride), extent) for extent, stride in zip(shape, strides) if extent > 1)
     reach = size
     for stride, extent in moving:

@@ -1,4 +1,4 @@
-"""Dataclasses and named tuples: structs whose fields have the names of theirs, as dicts of these are.
+"""Dataclasses and named tuples: structs with fields of the same names, like dicts.
 
     @dataclass
     class Ray: origin: Any; direction: Any
@@ -6,7 +6,7 @@
     module.trace(Ray(origins, [0, 0, 1]))     ->   {"origin": origins, "direction": [0, 0, 1]}
     module.reflect(ray, _result=Ray)          ->   Ray(origin=float3(...), direction=float3(...))
 
-A class that has an attribute `_type` which is no field names the Slang type, as the key does in a dict.
+The attribute `_type` of a class, if it is no field, names the Slang type, like that key of a dict.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def reader_of(kind: type) -> Reader | None:
 
 
 def as_fields(value: object) -> HostValue:
-    """An object of such a class as a dict; every other value as it is."""
+    """An object of such a class as a dict; other values unchanged."""
     kind: type = type(value)
     read = reader_of(kind)
     return value if read is None else read(value)
@@ -61,8 +61,8 @@ def is_record(kind: type) -> bool:
 
 
 def made_of(kind: type, result: object) -> object:
-    """An object of the class from what a call would return: a dict; of a tensor of structs arrays of its fields. What
-    is no struct is the argument of the class."""
+    """An object of the class from the default result of a call: from a dict, or from arrays of the fields of a
+    tensor of structs. Other results are the argument of the class."""
     if isinstance(result, Tensor) and holds_structs(result.element_type):
         return _filled(kind, _columns(result.to_numpy(structured=True)))
     if isinstance(result, Mapping) and not _wraps(kind, result):
@@ -114,7 +114,7 @@ def _wanted(kind: type) -> tuple[set[str], set[str]]:
 
 @cache
 def _kinds(kind: type) -> dict[str, object]:
-    """The annotations of the fields; nothing where they name what is not there."""
+    """The annotations of the fields; empty if they use unknown names."""
     try:
         return get_type_hints(kind)
     except (NameError, TypeError, AttributeError):

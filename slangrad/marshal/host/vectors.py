@@ -4,8 +4,8 @@ In: numbers, sequences, arrays.   Out: small mutable values, rounded to their el
 
     v = float3(1, 2, 3);  v.x + 1;  v.zy;  v * 2.0;  v == float3(1, 2, 3)  (a bool: all components)
 
-They are values to pass to kernels and get from them; functions of them are in `slangrad.math`. NumPy sees their
-memory (`np.asarray(v)`); operators are componentwise, and `@` is the product of matrices.
+They are arguments and results of kernels; functions of them are in `slangrad.math`. NumPy shares their memory
+(`np.asarray(v)`); operators are componentwise, and `@` is the product of matrices.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class HostMatrix(HostArray):
     __slots__ = ()
 
     def __init__(self, *parts: object, **named: object) -> None:
-        """As vectors; a matrix of another size gives what it has, the rest is that of the identity."""
+        """As vectors; from a matrix of another size the common part, with the rest of the identity."""
         if len(parts) == 1 and isinstance(parts[0], HostMatrix) and parts[0].shape != self.shape:
             self.data = self._default()
             rows, columns = map(min, self.shape, parts[0].shape)
@@ -288,7 +288,7 @@ def class_of_array(element: ir.Scalar, data: np.ndarray) -> HostVector | HostMat
 
 
 def _text(component: object) -> str:
-    """As many digits as tell the number from its neighbors."""
+    """The fewest digits that distinguish the number from its neighbors."""
     if isinstance(component, np.bool_):
         return str(bool(component)).lower()
     if not isinstance(component, np.floating) or not np.isfinite(component):
@@ -318,7 +318,7 @@ def _binary(name: str, reflected: bool) -> Binary:
 
 
 def _with_array(operation: Operation, value: HostArray, other: Data, reflected: bool) -> Data:
-    """With a NumPy array, as NumPy does it."""
+    """With a NumPy array by NumPy's rules."""
     return operation(other, value.data) if reflected else operation(value.data, other)
 
 

@@ -1,1 +1,1 @@
-"""The questions that the call machinery asks of an argument, and the words of the answers."""
+"""The interface between calls and arguments, and its data."""

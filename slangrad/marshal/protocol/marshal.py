@@ -1,8 +1,8 @@
 """The protocol of arguments: marshals describe Python values, and nodes are bound values for the kernel's text.
 
-Once for each signature: `Marshal.ways` (as which Slang types can it be seen, with how many call dimensions)
-and `Marshal.bind`, which gives a tree of Leaves. A leaf says how the kernel declares, loads and stores it,
-and, in every call, what it puts into the argument block.
+Once for each signature: `Marshal.ways` (its possible Slang types, with the number of call dimensions) and
+`Marshal.bind`, which returns a tree of Leaves. A leaf has the text with which the kernel declares, loads and stores
+it; in every call it writes its part of the argument block.
 
     float f(float x), x = Tensor (n,)  ->  Way(float, 1 dimension)  ->  leaf "x", loaded by x.load(id)
 """
@@ -69,7 +69,7 @@ _DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "re
 
 
 def role_of(mode: str, direction: str, differentiable: bool) -> Role:
-    """The role of a parameter; in `bwds` nothing that cannot carry a derivative is written."""
+    """The role of a parameter; in `bwds` only values that can carry a derivative are written."""
     role = ROLES[mode, _DIRECTIONS[direction]]
     if differentiable:
         return role
@@ -77,7 +77,7 @@ def role_of(mode: str, direction: str, differentiable: bool) -> Role:
 
 
 class ProgramTypes(Protocol):
-    """The types of the program that is called, as marshals use them. Without a program little is known."""
+    """The types of the called program for marshals. Without a program only plain types are known."""
 
     def lower(self, t: Type) -> ir.Type | None:
         """The type in memory."""
@@ -94,7 +94,7 @@ class ProgramTypes(Protocol):
         return ()
 
     def initialized_fields(self, t: Type) -> set[str]:
-        """The fields that have a value by themselves: their declaration gives one."""
+        """The fields whose declarations have initializers."""
         return set()
 
     def no_diff_fields(self, t: Type) -> set[str]:
@@ -102,7 +102,7 @@ class ProgramTypes(Protocol):
         return set()
 
     def program(self) -> Reflected:
-        """The layout that users ask about these types; None where there is no module."""
+        """The public layout of these types; None without a module."""
         return None
 
     def find(self, name: str) -> Type | None:
@@ -116,7 +116,7 @@ class ProgramTypes(Protocol):
         """The field of the Differential that belongs to a field."""
 
     def bounds(self, t: Type) -> tuple[Type, ...]:
-        """The interfaces that a parameter of this type asks for."""
+        """The interfaces in the bounds of a parameter of this type."""
         return ()
 
     def standard(self, name: str, arguments: tuple[GenericArgument, ...]) -> Type:
@@ -126,7 +126,8 @@ class ProgramTypes(Protocol):
         """Whether a parameter of this type can take a value of that type; interfaces are conformed to."""
 
     def lacking(self, pattern: Type, t: Type) -> str:
-        """To which interface of a parameter a type does not conform, and what it lacks; empty if that is not why."""
+        """The interface of a parameter to which a type does not conform, and its missing members; empty if that is
+        not the cause."""
         return ""
 
 
@@ -158,7 +159,7 @@ class NodeFields(TypedDict):
 class Spot:
     """The place where a value is bound: its name in the kernel, its label in messages, its role.
 
-    `fresh` makes of a name one that collides with no other.
+    `fresh` makes a name unique.
     """
 
     name: str
@@ -179,7 +180,7 @@ class Spot:
 
 
 class Marshal(ABC):
-    """One Python value as an argument. Made anew for each signature, so it may keep what its key says."""
+    """One Python value as an argument. Made anew for each signature, so it may keep facts of its key."""
 
     described: str
 
@@ -195,7 +196,7 @@ class Marshal(ABC):
 
     @abstractmethod
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        """As what the value can be given to a parameter of type `wanted`; empty when it cannot."""
+        """The ways of the value to a parameter of type `wanted`; empty without one."""
 
     def holds(self, wanted: Type, types: ProgramTypes) -> Type | None:
         """The type of the elements of a container."""
@@ -203,10 +204,10 @@ class Marshal(ABC):
 
     @abstractmethod
     def bind(self, way: Way, spot: Spot) -> BoundNode:
-        """The value in one of its ways; CallError when its role asks for what it cannot do."""
+        """The value in one of its ways; CallError if it cannot have its role."""
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        """Why there is no way, and what to try."""
+        """Why there is no way, and a cure."""
         return f"{self.described} does not fit '{wanted}'{_instead_of(str(wanted))}"
 
 
@@ -252,8 +253,8 @@ Finder = tuple[
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class BoundNode:
-    """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the
-    user said with `map`."""
+    """A bound value. `mapping` has the call dimension of each of its dimensions; `explicit`: set by the user with
+    `map`."""
 
     name: str
     label: str
@@ -270,7 +271,7 @@ class BoundNode:
 
     @property
     def has_place(self) -> bool:
-        """Whether the type has places for gradients of its own."""
+        """Whether the type itself has places for gradients."""
         return False
 
     @property
@@ -290,11 +291,11 @@ class Leaf(BoundNode):
 
     `declared`: the kernel's header has its parameters. `carries`: a derivative can pass here, if the function has one.
     `rank` is the number of loops of the kernel.
-    `prepare`, if there is one, makes of the given value another one in every call, before anything else.
+    `prepare`, if there is one, converts the given value in every call, as the first step.
     `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
     """
 
-    reads_place: ClassVar[bool] = False  # whether it asks where the call stands
+    reads_place: ClassVar[bool] = False  # whether it uses the index of the call
     is_packed: ClassVar[bool] = False  # whether it lies among the arguments as a plain value
     is_cell: ClassVar[bool] = False  # whether it is a single value that a call may write for Python
     has_elements: ClassVar[bool] = False  # whether each call loads or stores an element of its memory
@@ -323,11 +324,11 @@ class Leaf(BoundNode):
 
     @property
     def may_write(self) -> bool:
-        """Whether the call may change the memory that the leaf tells."""
+        """Whether the call may change the memory of the leaf's footprint."""
         return self.role.writes
 
     def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
-        """Whether it may lead to memory that it does not tell."""
+        """Whether it may lead to memory outside of its footprint."""
         return not self.is_whole and holds_addresses(self.type)
 
     def instead(self, mode: str) -> str:
@@ -335,7 +336,7 @@ class Leaf(BoundNode):
         return f"pass diffPair({self.label}{', tangent' if mode == TANGENT else ''})"
 
     def settle(self, call_dims: int) -> None:
-        """The number of dimensions of the call is known."""
+        """Called when the number of dimensions of the call is known."""
         self.rank = max(call_dims, 1)
 
     def group(self) -> None:
@@ -347,7 +348,7 @@ class Leaf(BoundNode):
     def require_shape(self) -> None:
         """CallError where the value needs a call of some shape, and there is none."""
 
-    # --- what the kernel's text says
+    # --- the kernel's text
 
     @abstractmethod
     def parameters(self, classes: str) -> list[KernelParameter]:
@@ -370,17 +371,18 @@ class Leaf(BoundNode):
         raise AssertionError(f"no role lets '{self.name}' write")
 
     def take(self) -> str:
-        """The derivative that comes in."""
+        """The incoming derivative."""
         raise AssertionError(f"no derivative comes in at '{self.name}'")
 
     def give(self, value: str, alone: bool) -> str:
-        """A statement for the derivative that goes out; `alone`: no other call writes there."""
+        """A statement for the outgoing derivative; `alone`: no other call writes there."""
         raise AssertionError(f"no derivative goes out at '{self.name}'")
 
-    # --- what happens in a call
+    # --- in every call
 
     def layout_finder(self) -> Find | None:
-        """A function of a value, which returns all that its footprint depends on besides the key; None: nothing."""
+        """A function of a value, which returns the facts that its footprint depends on besides the key; None
+        without such facts."""
         return None
 
     def footprint(self, value: HostValue) -> Footprint | None:
@@ -412,7 +414,7 @@ class Leaf(BoundNode):
         return []
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        """For parameters, what puts all other scalars of this call at their places."""
+        """For parameters, functions that write all other scalars of this call."""
         return {}
 
     def copy(self, value: object) -> object:
@@ -423,7 +425,7 @@ class Leaf(BoundNode):
         """Copy the call's results from a copy to the value."""
 
     def finish(self, value: object, scratch: Scratch) -> object:
-        """After the launch: read what was written into scratch memory."""
+        """After the launch: read the scratch memory."""
         return value
 
 
@@ -432,7 +434,7 @@ class Composite(BoundNode):
     """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's
     access).
 
-    `complete` is False when parts were left out: those have values of their own, or nothing reads them.
+    `complete` is False when parts were left out: those have defaults, or are never read.
     """
 
     parts: list[CompositePart] = field(default_factory=list)

@@ -1,13 +1,13 @@
-"""As which types a Python value can be seen, given the type of the parameter.
+"""The possible Slang types of a Python value, for the type of a parameter.
 
-In: the type of a parameter, generic parameters and all, and what a value is made of.
+In: the type of a parameter, with its generic parameters, and the elements of a value.
 Out: the concrete types it can stand for, perhaps none, perhaps several.
 
     parameter vector<T, 3>, container of float     ->  float3   (a trailing dimension is consumed)
     parameter T,            container of float     ->  float and the container: ambiguous without a constraint
     parameter float,        float3                 ->  float    (one call for each component)
 
-Whether generic parameters agree with each other and with their constraints is for the checker to say.
+The checker decides whether generic parameters agree with each other and with their constraints.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _sized(parts: list[Array | Vector], element: Type, sizes: tuple[int, ...]) -
 
 
 def open_dimensions(pattern: Type) -> int:
-    """How many dimensions an array or vector has of which one is left open; 0 where none is."""
+    """The number of dimensions of an array or vector with an open size; 0 without one."""
     depth, is_open = 0, False
     while isinstance(pattern, (Array, Vector)):
         is_open = is_open or not isinstance(pattern.count, int)

@@ -1,4 +1,4 @@
-"""How the text of a kernel names checked types and functions, with their namespaces; values of constants.
+"""The names of checked types and functions in the text of a kernel, with their namespaces; values of constants.
 
 struct Ray in namespace scene   ->   scene::Ray        method of Box<float>   ->   Box<float>.area
 0.5, float3(1, 2, 3), [1, 2]    ->   0.5lf, float3(1.0lf, 2.0lf, 3.0lf), { 1, 2 }
@@ -37,7 +37,7 @@ def spell(t: Type) -> str:
 
 
 def spell_on_page(t: Type) -> str:
-    """The same on the page of a call, where words of the page are hidden by nothing that the program declares."""
+    """The same on the page of a call, where words of the page hide the program's names."""
     return _spell(t, lambda t, name: name if t.declaration.span.source.is_library else rooted(name))
 
 
@@ -95,7 +95,7 @@ def spell_argument(argument: object) -> str:
 
 
 def namespaces_of(declaration: Declaration) -> str:
-    """`outer::inner::` for what is declared in namespaces."""
+    """`outer::inner::` for declarations in namespaces."""
     names: list[str] = []
     scope: Declaration | None = declaration.parent
     while scope is not None:
@@ -125,7 +125,7 @@ def parse_generic_signature(name: str) -> tuple[str, list[str]]:
 
 
 def spell_value(value: object, name: str) -> str:
-    """The expression; CallError for what has none."""
+    """The expression; CallError for a value without one."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):

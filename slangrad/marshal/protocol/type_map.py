@@ -2,8 +2,8 @@
 
     float3 <-> f32x3        Particle <-> struct "Particle"        float[4] <-> [4 x f32]
 
-Structs need the program, which knows their fields; a struct is found back by its name. Types that have no
-place in memory give None.
+Structs need the program, which has their fields; the inverse finds a struct by its name. Types without a form in
+memory give None.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ Fields = tuple[tuple[str, checked.Type], ...]
 
 
 class HostTypeMap(MemoryForms):
-    """`fields` gives the fields of a struct, with their rules for memory, `tag` the integer type of an enum, `find` the
-    type of a name, `behind` how large values of an interface type are, if that is said, which types they can have."""
+    """`fields` returns the fields of a struct, with their rules for memory. `tag` returns the integer type of an
+    enum, `find` the type of a name. `behind` returns the declared size of an interface's values and their possible
+    types."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class HostTypeMap(MemoryForms):
         return t.name
 
     def lower(self, t: checked.Type) -> ir.Type | None:
-        """The type in memory; with rules for that what a pointer leads to, or a buffer has elements of."""
+        """The type in memory; a pointee, or an element of a buffer, may have rules for that."""
         value = self._value(checked.unstored(t))
         if value is None or not isinstance(t, checked.Stored):
             return value and self.of(value, Rules())

@@ -1,1 +1,1 @@
-"""Types of a module as users see them, and memory read and written by the names of their fields."""
+"""The public types of a module, and memory read and written by the names of their fields."""

@@ -1,8 +1,8 @@
 """Structs in memory, read and written by the names of their fields.
 
-cursor = particles.cursor()          a Tensor or a Buffer of structs, copied when it is first looked at
+cursor = particles.cursor()          a Tensor or a Buffer of structs, copied on first access
 cursor[3].mass = 2.0                 cursor[3].read() -> {"position": float3(...), "mass": 2.0}
-cursor.apply()                       what was written goes back
+cursor.apply()                       copies the written values back
 
 BufferCursor(layout, buffer)         BufferCursor(device_type, layout, 100)      memory of its own
 """
@@ -45,14 +45,14 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class CursorError(CallError, RuntimeError):
-    """A value that a place in memory cannot take, or a place that is not there."""
+    """A value that a place in memory cannot take, or a place that does not exist."""
 
 
 def _error(message: str, note: str | None = None) -> CursorError:
     return CursorError("E1019", message, (), note)
 
 
-# --- Where the bytes come from ------------------------------------------------------------------------
+# --- Sources of bytes ---------------------------------------------------------------------------------
 
 
 class BufferRange:
@@ -139,7 +139,7 @@ class BufferCursor:
     def __repr__(self) -> str:
         return f"BufferCursor({self.element_count} elements of {slang_name(self._type)})"
 
-    # --- What there is ---
+    # --- Properties ---
 
     @property
     def element_type(self) -> Reflected:
@@ -191,12 +191,12 @@ class BufferCursor:
     # --- Memory ---
 
     def load(self) -> None:
-        """Copy the memory again; what was written and not applied is lost."""
+        """Copy the memory again; values that were written and not applied are lost."""
         if self._source is not None:
             self._data, self._written = self._source.read(), None
 
     def apply(self) -> None:
-        """Write the copy back; without `load_before_write` only what was written."""
+        """Write the copy back; without `load_before_write` only the written bytes."""
         if self._source is not None and self._data is not None:
             self._source.write(self.bytes_to_read())
 
@@ -238,7 +238,7 @@ class BufferCursor:
         """Write all elements: an array whose first dimension counts them, or, for structs, a dict of such arrays by
         field. Values are converted if none changes; np.uint8 arrays of the right size are bytes.
 
-        With `unchecked_copy` rows may be shorter than what they are written to.
+        With `unchecked_copy` rows may be shorter than their targets.
         """
         _write_arrays(self, self._type, 0, data, "data", unchecked_copy)
 
@@ -294,7 +294,7 @@ class BufferElementCursor:
         return [*object.__dir__(self), *field_names(self._type)]
 
     def is_valid(self) -> bool:
-        """Whether there is such a place: a `find` that finds nothing gives one that is not."""
+        """Whether the place exists: a failed `find` returns a place that does not."""
         return self._valid
 
     # --- Finding places ---
@@ -374,7 +374,7 @@ class BufferElementCursor:
 
     @ending
     def write(self, value: object) -> None:
-        """Give the place a value. Fields that a dict leaves out stay as they are."""
+        """Give the place a value. Fields that a dict leaves out do not change."""
         self._check()
         encoder, label = encoder_of(self._type, FREELY), self._label
         try:
@@ -418,7 +418,7 @@ class BufferElementCursor:
 
 
 class _Freely(Manner):
-    """What places take: numbers of vectors in any nesting, arrays of one number, a part of the fields."""
+    """The rules of places: numbers of vectors in any nesting, arrays of one number, a part of the fields."""
 
     error = CursorError
     unfit, uneven, unnamed = "E1019", "E1019", "E1017"
@@ -437,7 +437,7 @@ class _Freely(Manner):
         return value
 
     def check_missing(self, encoder: Encoder, keys: Sequence[object], label: str) -> None:
-        """They stay as they are."""
+        """They do not change."""
 
 
 def _flat(encoder: RowsEncoder, value: Sequence[object], label: str) -> HostValue:
@@ -498,7 +498,7 @@ def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: object, lab
 
 
 def _is_bytes(t: ir.Type, data: object) -> bool:
-    """Whether an array has the bytes of values that are none themselves."""
+    """Whether an array has the bytes of values of another type."""
     size = layout_of(t).size
     raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)
     numbers = numbers_of(t)

@@ -1,4 +1,4 @@
-"""The model of a type behind both reflections: `SlangType`, as calls see it, and `TypeReflection`, as kernels do.
+"""The model of a type behind both reflections: `SlangType` of calls, and `TypeReflection` of kernels.
 
     model_of(float3)                 ->   vector, of 3 elements float, of the numbers float32
     model_of(RWTensor<float3, 2>)    ->   struct, of elements float3 in 2 dimensions
@@ -29,7 +29,7 @@ from slangrad.tensors.element_types import slang_name
 
 KINDS = Late("slangrad.marshal.reflection.type_kinds")
 
-UNKNOWN = checked.Plain("Unknown")  # a type about which nothing is known
+UNKNOWN = checked.Plain("Unknown")  # an unknown type
 BLOCKS = {
     "ConstantBuffer": "constant_buffer",
     "ParameterBlock": "parameter_block",
@@ -38,8 +38,8 @@ BLOCKS = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class SavedType(Type):
-    """A declared type that was met in an earlier process: how it is shown, how it is written in a text, its form in
-    memory, and its derivative."""
+    """A declared type of an earlier process: its displayed name, its name in a text, its form in memory, and its
+    derivative."""
 
     text: str
     spelled: str
@@ -68,7 +68,7 @@ class TensorType(Enum):
 
 
 class TensorAccess(Enum):
-    """What may be done with the elements of a tensor."""
+    """The permitted accesses to the elements of a tensor."""
 
     none = 0
     read = 1
@@ -108,8 +108,9 @@ _RESOURCES = {
 
 @record
 class TypeModel:
-    """`kind`, `scalar`, `shape` and `access` are names in TypeKind, ScalarKind, ShapeKind and TensorAccess. `sizes` are
-    the dimensions around `element`: zero for a size that is open, -1 for one that differs from value to value."""
+    """`kind`, `scalar`, `shape` and `access` are names in TypeKind, ScalarKind, ShapeKind and TensorAccess. `sizes`
+    are the dimensions around `element`: zero for a size that is open, -1 for one that differs from value to
+    value."""
 
     kind: str
     sizes: tuple[int, ...] = ()
@@ -192,20 +193,20 @@ def short_name(t: Type) -> str:
 
 
 def shown(t: ir.Type) -> Type:
-    """The type whose values lie in memory so; a struct is known by its name and its form alone."""
+    """The type whose values have this form in memory; a struct has a name and a form only."""
     value = lifted(ir.value_of(t), lambda struct: SavedType(struct.name, struct.name, struct))
     return checked.pointer(checked.VOID) if value is None else value  # to a form that only memory has
 
 
 def scalar_type_of(t: Type, form: Callable[[], ir.Type | None]) -> Reflected:
-    """The ScalarKind of the numbers that a value is made of; that of an enum is found by its form in memory."""
+    """The ScalarKind of a value's numbers; that of an enum comes from its form in memory."""
     model = model_of(t)
     lowered = form() if model.kind == "scalar" and model.scalar == "none" else None
     return KINDS.ScalarKind[model.scalar if lowered is None else model_of(shown(lowered)).scalar]
 
 
 class TypeProperties(ABC):
-    """What both reflections of kernels tell of a type: of one by itself, and of one in memory."""
+    """The common properties of both reflections of kernels: of a type by itself, and of one in memory."""
 
     __slots__ = ()
 
@@ -262,7 +263,7 @@ class InMemory(ABC):
 
     @property
     def size(self) -> int:
-        """Bytes; a multiple of the alignment. A block takes as much as what is in it."""
+        """Bytes; a multiple of the alignment. A block has the size of its content."""
         return self.memory.size
 
     @property
@@ -277,7 +278,7 @@ class InMemory(ABC):
 
 
 class ElementLayout(TypeProperties, InMemory):
-    """A type and how it lies in memory, made of the form in memory alone; of a field also where."""
+    """A type and its layout in memory, from the form in memory alone; of a field also its offset."""
 
     __slots__ = ("ir_type", "name", "offset")
 
@@ -307,7 +308,7 @@ class ElementLayout(TypeProperties, InMemory):
 
     @property
     def type(self) -> ElementLayout:
-        """Itself: one object has what SlangPy has in a type, its layout and its reflection."""
+        """Itself: one object serves as SlangPy's type, layout and reflection."""
         return self
 
     reflection = type_layout = type
@@ -328,7 +329,7 @@ class ElementLayout(TypeProperties, InMemory):
 
     @property
     def element_type_layout(self) -> ElementLayout | None:
-        """What an index gives, or a pointer leads to."""
+        """The type of an element, or of a pointee."""
         t = ir.value_of(self.ir_type)
         if isinstance(t, (ir.Vector, ir.Array, ir.Pointer)):
             return ElementLayout(t.element)

@@ -1,5 +1,4 @@
-"""A type of a module as users see it: `module.float3`, `module.Particle`, `tensor.dtype`,
-`function.parameters`.
+"""The public type of a module: `module.float3`, `module.Particle`, `tensor.dtype`, `function.parameters`.
 
     t = module.layout.find_type_by_name("Particle")
     t.full_name;  t.fields["mass"].type;  Tensor.empty(device, (100,), t)
@@ -7,8 +6,8 @@
 
     t.buffer_layout.fields["mass"].offset      how it lies in memory, made of the type in memory alone
 
-It stands for an element type wherever one is asked for (`ir_type`), and has its derivative. `model.py` has the model of
-a type; the classes of kinds of types have SlangPy's names.
+It can be passed as an element type (`ir_type`), and has its derivative. `model.py` has the model of a type; the
+classes of kinds of types have SlangPy's names.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ TEXTURE_WORDS = Late("slangrad.tensors.textures")
 
 
 class SlangType:
-    """A checked type together with the program that knows it. Equal types of one program are equal, and one object
-    where the program was asked for them.
+    """A checked type together with its program. Equal types of one program are equal, and one object if the program
+    returned them.
     """
 
     __slots__ = ("_given", "_program", "_types")
@@ -87,7 +86,7 @@ class SlangType:
         return hash(self.checked)
 
     def __repr__(self) -> str:
-        """As SlangPy shows types: its class is `refl::Type` there."""
+        """SlangPy's text of types: its class is `refl::Type` there."""
         return f'refl::Type(full_name="{self.full_name}", kind={self._model.kind}, shape={list(self.shape)})'
 
     def __str__(self) -> str:
@@ -95,7 +94,7 @@ class SlangType:
 
     @property
     def program(self) -> Reflected:
-        """The SlangProgramLayout that knows the type; None for types that need no module."""
+        """The SlangProgramLayout of the type; None for types that need no module."""
         return self._types.program() if self._program is None else self._program
 
     @property
@@ -114,7 +113,7 @@ class SlangType:
 
     @property
     def spelled(self) -> str:
-        """As a text writes it that is outside of all namespaces."""
+        """The name in a text outside of all namespaces."""
         return self._given.spelled if isinstance(self._given, SavedType) else spell(self._given)
 
     @property
@@ -147,7 +146,7 @@ class SlangType:
 
     @property
     def element_type(self) -> SlangType:
-        """What one index gives; the type itself where nothing can be indexed."""
+        """The type of an element; the type itself if it cannot be indexed."""
         element = self._model.element
         return self if element is None else self._of(element)
 
@@ -267,7 +266,7 @@ class SlangVariable:
 
     @property
     def declaration(self) -> str:
-        """As it is written: `no_diff inout float x`."""
+        """As source text: `no_diff inout float x`."""
         words = ["no_diff"] if self.no_diff else []
         words += [self.direction] if self.direction not in ("", "in") else []
         return " ".join([*words, self.type.name, self.name])
@@ -314,7 +313,7 @@ def _scalar_type(t: Any) -> Reflected:  # of a class that has the property, as a
 
 
 def innermost_type(t: SlangType) -> SlangType:
-    """What is left when all can be indexed that can be: the numbers of a vector or matrix."""
+    """The innermost element: the numbers of a vector or matrix."""
     inner = t.element_type
     return t if inner is t else innermost_type(inner)
 
@@ -339,7 +338,7 @@ def _usage(t: Any) -> Reflected:
 
 
 _GRADIENTS = (TensorType.diff_tensor, TensorType.idiff_tensor)
-# What SlangPy's classes show beside the properties of all types.
+# Properties of SlangPy's classes besides those of all types.
 # fmt: off
 _PROPERTIES: dict[str, tuple[Callable[[Any], object], str]] = {
     "slang_scalar_type":  (_scalar_type, "The TypeReflection.ScalarType of its numbers, of an enum that of its tag."),
@@ -350,8 +349,8 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], object], str]] = {
     "array_dims":         (_array_dims, "How many arrays are inside of each other."),
     "array_shape":        (lambda t: Shape(t.shape[: t.array_dims]), "Their sizes, outermost first."),
     "any_generic_dims":   (lambda t: 0 in t.array_shape, "Whether a size is open."),
-    "inner_element_type": (_inside_arrays, "What is in the innermost array."),
-    "target_type":        (lambda t: t.element_type, "What is at the address."),
+    "inner_element_type": (_inside_arrays, "The innermost element."),
+    "target_type":        (lambda t: t.element_type, "The type of the pointee."),
     "primal":             (_argument, "The type of the value in the pair."),
     "dtype":              (_argument, "The type of the elements."),
     "element_type":       (_argument, "The type of the elements."),
@@ -398,7 +397,7 @@ ArrayType = _kind("ArrayType", "`float[4]`, `float[4][3]`.",
 PointerType = _kind("PointerType", "`float*`. An address is a number of the kind `slang_scalar_type`.",
                     "target_type slang_scalar_type")
 DifferentialPairType = _kind("DifferentialPairType", "`DifferentialPair<float>`.", "primal")
-SamplerStateType = _kind("SamplerStateType", "`SamplerState`, known by name only.")
+SamplerStateType = _kind("SamplerStateType", "`SamplerState`.")
 ResourceType = _kind("ResourceType", "Memory of the launch: buffers and textures.",
                      "resource_shape resource_access writable")
 StructuredBufferType = _kind("StructuredBufferType", "`StructuredBuffer<T>`, `RWStructuredBuffer<T>`.", "dtype",

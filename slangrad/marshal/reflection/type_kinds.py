@@ -30,7 +30,7 @@ class TypeKind(Enum):
 
 
 class ScalarKind(Enum):
-    """Types of numbers; `none` for what is not made of numbers."""
+    """Types of numbers; `none` for types without numbers."""
 
     none = 0
     void = 1
@@ -72,7 +72,7 @@ class ShapeKind(Enum):
 
 
 class AccessKind(Enum):
-    """What may be done with a resource."""
+    """The permitted accesses to a resource."""
 
     none = 0
     read = 1
@@ -84,7 +84,7 @@ class AccessKind(Enum):
 
 
 class DeclarationKind(Enum):
-    """Kinds of declarations. `generic` is what stands around a generic declaration: its parameters, and the
+    """Kinds of declarations. `generic` is the node around a generic declaration: its parameters, and the
     declaration itself as the last child."""
 
     unsupported = 0

@@ -1,4 +1,4 @@
-"""Values of Slang's enums: numbers that know their names.
+"""Values of Slang's enums: numbers with names.
 
     m.Color.Green   ->   EnumValue 5, shown as Color.Green          m.Color(7)   ->   Color(7), which has no name
 
@@ -17,7 +17,7 @@ from slangrad.marshal.protocol.spelling import spell
 from slangrad.tensors.conversion import HostValue
 
 Part = Any  # a text, a number or Names
-Names = tuple[Part, ...]  # where enums are in a value: plain data, which is kept with a call
+Names = tuple[Part, ...]  # the places of enums in a value: plain data, which is stored with a call
 
 
 class EnumValue(int):
@@ -56,7 +56,7 @@ def enum_inside(t: Type) -> EnumType | None:
     return t
 
 
-# --- Names of what comes back -------------------------------------------------------------------------
+# --- Names of results ---------------------------------------------------------------------------------
 
 
 def names_in(t: Type, types: ProgramTypes) -> Names:
@@ -76,7 +76,7 @@ def names_in(t: Type, types: ProgramTypes) -> Names:
 
 
 def named(names: Names, value: HostValue) -> HostValue:
-    """The value with enums that know their names."""
+    """The value with named enums."""
     kind, *rest = names
     if kind == "enum":
         enum, *listed = rest

@@ -3,7 +3,7 @@
     f(grid((4, 3)), t)        the index of the call, which also gives the call its shape
     f(rand_float(0, 1), t)    a number for each thread, the same in every run
 
-The numbers are those of `wang_hash_numpy`, whatever the device and the order of the threads.
+The numbers are those of `wang_hash_numpy` on any device and in any order of the threads.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _each(value: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
 
 
 class CallIdArg:
-    """The index of the call, whatever its shape."""
+    """The index of the call, for any shape."""
 
     __slots__ = ()
 
@@ -93,8 +93,8 @@ def thread_id(dim: int = -1) -> ThreadIdArg:
 
 
 class WangHashArg:
-    """Hashed thread numbers, as integers or vectors of them. `hash_seed`: seeds that follow each other are hashed
-    first, so that their numbers do not.
+    """Hashed thread numbers, as integers or vectors of them. `hash_seed`: seeds are hashed first, so that numbers
+    of consecutive seeds are unrelated.
     """
 
     __slots__ = ("dims", "hash_seed", "seed", "warmup")
@@ -109,12 +109,12 @@ class WangHashArg:
 
     @property
     def word(self) -> int:
-        """What the thread's word is combined with."""
+        """The word that is combined with the thread's."""
         return calc_wang_hash(self.seed & _MASK) if self.hash_seed else self.seed & _MASK
 
     @property
     def slangpy_signature(self) -> str:
-        """What a kernel depends on."""
+        """The part of the value that a kernel depends on."""
         return f"[{self.dims},{self.warmup}]"
 
     def __repr__(self) -> str:
@@ -182,7 +182,7 @@ def calc_wang_hash(word: int) -> int:
 def wang_hash_numpy(
     threads: int, dim: int = 1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True
 ) -> npt.NDArray[np.uint32]:
-    """What `wang_hash` gives to each of `threads` threads, one column a component."""
+    """The numbers of `wang_hash` for `threads` threads, one column a component."""
     words = np.arange(threads, dtype=np.uint32) * np.uint32(dim)
     for _ in range(warmup):
         words = calc_wang_hash_numpy(words)

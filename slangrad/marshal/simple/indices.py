@@ -1,5 +1,4 @@
-"""Arguments that the kernel makes from where a call stands: grids, call and thread numbers, ranges, random
-numbers.
+"""Arguments that the kernel makes from the index of a call: grids, call and thread numbers, ranges, random numbers.
 
     i = grid((4, 3)) to int2     ->  uniform ContiguousIndex<2> i_0 ...   int2(i_1.at(id), i_0.at(id))
     x = rand_float(0, 1)         ->  __hashToFloat(x_words[0], x_low, x_high)
@@ -89,7 +88,7 @@ class IndexLeaf(Leaf):
         return f"{spell_on_page(self.type)}({self.components()[0]})"
 
     def without_shape(self) -> CallError:
-        """Nothing says how often the function is called, so there is one call, which needs no number."""
+        """No argument gives a call shape, so there is one call, which needs no number."""
         message = f"argument '{self.label}': {self.described} numbers the calls, and no argument gives the call a shape"
         note = (
             "give a shape: grid((4, 3)) in its place, an array or Tensor as another argument, or as _result"
@@ -158,7 +157,7 @@ class RangeIndex(IndexLeaf):
         return Footprint((len(value),), [(value.step,)], (value.start,))
 
 
-# --- What follows the call ----------------------------------------------------------------------------
+# --- Index of the call --------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -260,12 +259,12 @@ class HashIndex(FlatIndex):
         return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in attributes.items()]
 
 
-# --- Which values they are for ------------------------------------------------------------------------
+# --- Marshals of these arguments ----------------------------------------------------------------------
 
 
 class IndexMarshal(Marshal):
-    """`leaf` gives so many numbers of each call to what `seen` makes of the parameter's type; the value brings `dims`
-    dimensions."""
+    """`leaf` returns so many numbers of each call; `seen` maps the parameter's type to theirs; the value brings
+    `dims` dimensions."""
 
     def __init__(
         self,

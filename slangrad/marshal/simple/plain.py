@@ -19,7 +19,7 @@ from slangrad.tensors.conversion import HostValue
 
 
 def mapped(change: Callable[[object], object], value: object) -> HostValue:
-    """Lists and dicts with `change` applied to what is in them; every other value as it is."""
+    """Lists and dicts with `change` applied to their entries; other values unchanged."""
     if isinstance(value, list):
         return [change(inner) for inner in value]
     return {name: change(inner) for name, inner in value.items()} if isinstance(value, dict) else value
@@ -27,7 +27,7 @@ def mapped(change: Callable[[object], object], value: object) -> HostValue:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Uniform(Leaf):
-    """A plain value, packed with the arguments. `read` finds it in what was given."""
+    """A plain value, packed with the arguments. `read` finds it in the given value."""
 
     is_packed: ClassVar[bool] = True
 
@@ -52,7 +52,7 @@ class Uniform(Leaf):
 
 
 def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str) -> Setter:
-    """A setter, which puts the scalars of a plain value at their place."""
+    """A setter, which writes the scalars of a plain value."""
 
     def put(values: list[object], place: int, value: object, scratch: object) -> None:
         scalars = encode(t, value if read is None else read(value), label)
@@ -73,7 +73,7 @@ def bind_plain(
 
 
 def refuse_writes(spot: Spot, described: str) -> None:
-    """CallError where a value that cannot change is to receive one."""
+    """CallError if an immutable value would receive an output."""
     if spot.role.writes:
         message = f"argument '{spot.label}': {described} cannot receive what the function writes"
         raise CallError("E1011", message, (), "pass ValueRef(value), or a Tensor or NumPy array to fill")

@@ -47,8 +47,8 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
 
 
 def is_ordered(program: Program) -> bool:
-    """Whether chunks must run in order so that results are the same in each run: the kernel prints, adds floats to
-    memory that threads share, or uses the result of an atomic operation."""
+    """Whether chunks must run in order so that results are the same in each run. This holds if the kernel prints,
+    adds floats to memory that threads share, or uses the result of an atomic operation."""
     uses = Counter[Value]()
     for function in program.functions.values():
         uses.update(count_uses(function.region))

@@ -4,8 +4,8 @@
     %m = member %q {index=1}    ... and 4 bytes more
     range: from %p + 4 * low(%i) + 4 to %p + 4 * high(%i) + 8
 
-A choice %r = if %c { yield %q } { yield null } counts as %q where %c is true, because code that uses it has checked
-it for null. Addresses that cannot be followed have no place or no range; memory of threads is ignored.
+A choice `%r = if %c { yield %q } { yield null }` counts as %q where %c is true, because code that uses it has
+checked it for null. Addresses that cannot be followed have no place or no range; memory of threads is ignored.
 
 A callee is analyzed once for each set of facts about its arguments, so all paths of calls are followed, but none
 twice. Its address parameters have the roots of the caller.

@@ -53,8 +53,8 @@ class _NullChecks(Rebuild):
             return super().region(b, region)
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
-        """In a region without results, the code after an access through a pointer that is the same for all threads
-        runs only if that is not null: one check for many accesses."""
+        """In a region without results, an access through a pointer that is the same for all threads guards all code
+        after it: one check for many accesses."""
         target = b
         for op in region.ops:
             for root, access in self._same_roots(target, op) if self._may_end else ():

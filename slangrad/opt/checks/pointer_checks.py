@@ -5,9 +5,9 @@
     %x = load %q                               %x = if %ok { yield load %q } { yield 0 }
 
 Pointers are followed through offsets, members and casts: to a parameter of a call, which comes with a size, to a
-variable or to memory of a group. Other pointers (from memory, from numbers, chosen by a branch or moved on by a
-loop, of kernels by hand) may lead to all of these, and to any block of the host's table (`is_memory`). Accesses
-that the library guarantees (origins.py) are not checked.
+variable or to memory of a group. Other pointers come from memory or numbers, are chosen by a branch, moved on by a
+loop, or belong to kernels by hand. They may lead to all of these, and to any block of the host's table
+(`is_memory`). Accesses that the library guarantees (origins.py) are not checked.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ import numpy as np
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
+from slangrad.runtime.cuda.arena import Arena
 from slangrad.runtime.cuda.copies import Copies
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
-from slangrad.runtime.cuda.image import ENTRY, PRINTS, CudaKernel
+from slangrad.runtime.cuda.image import ARENA, ENTRY, MEMORY, PRINTS, CudaKernel
 from slangrad.runtime.cuda.launch import (
     LAUNCH,
     STATUS_OFFSETS,
@@ -41,8 +42,8 @@ from slangrad.runtime.device import (
     check_arguments,
     check_grid,
 )
-from slangrad.runtime.memory import CachingAllocator, MemoryBlock
-from slangrad.runtime.reports import Printed, exception_of
+from slangrad.runtime.memory import CachingAllocator, KnownMemory, MemoryBlock
+from slangrad.runtime.reports import OUT_OF_MEMORY, Printed, exception_of
 
 LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
 
@@ -78,6 +79,10 @@ class CudaDevice(Device):
         ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
         self._prints: PrintBuffer | None = None  # with the first kernel that prints
         self._has_printed = False  # since the host waited
+        self._arena: Arena | None = None  # with the first kernel that takes memory
+        self._known: MemoryBlock | None = (
+            None  # the table of what memory there is, as of the last launch that asks
+        )
         self._kernels: dict[int, CudaKernel] = {}
         self.printed = Printed()
 
@@ -135,7 +140,8 @@ class CudaDevice(Device):
         self._enter()
         loaded = kernel.loaded.get(self) or self._load(kernel)
         block = LAUNCH.pack(*grid, self._status_address, loaded.number)
-        shape = blocks_for(grid, kernel.group, kernel.lanes)
+        most = self._own_arena().most_blocks if ARENA in kernel.needs else 0
+        shape = blocks_for(grid, kernel.group, kernel.lanes, most)
         function, size = loaded.function, kernel.argument_size
         launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
         return launch, loaded.idle_over(grid)
@@ -174,6 +180,18 @@ class CudaDevice(Device):
             if self._has_printed:
                 self._wait((LATER,))
             self._has_printed = True
+        if ARENA in needs:
+            self._status.arena = self._own_arena().begin(self._copies)
+        if MEMORY in needs:
+            table = KnownMemory(self.memory).table
+            self._known = self.memory.allocate(table.nbytes)
+            self._copies.to_gpu(self._known.address, table)
+            self._status.memory = self._known.address
+
+    def _own_arena(self) -> Arena:
+        if self._arena is None:
+            self._arena = Arena(self._driver, self._device, self.memory)
+        return self._arena
 
     def _load(self, kernel: CudaKernel) -> LoadedKernel:
         """The kernel on this GPU, with its number here."""
@@ -228,7 +246,8 @@ class CudaDevice(Device):
     def _raise_reported(self, notes: tuple[str, ...]) -> None:
         failure, kernel = self._status.failure, self._kernels[self._status.kernel]
         self._clear_status()
-        error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes)
+        room = self._own_arena().grow() if failure.error == OUT_OF_MEMORY else ""
+        error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes, room)
         for note in notes:
             error.add_note(note)
         raise error

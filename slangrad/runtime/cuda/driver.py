@@ -130,6 +130,11 @@ class Driver:
         found: int = self.call("cuDeviceGetAttribute", known, device)
         return found
 
+    def memory(self, device: object) -> int:
+        """All bytes of a GPU."""
+        size: int = self.call("cuDeviceTotalMem", device)
+        return size
+
     def capability(self, device: object) -> tuple[int, int]:
         """The compute capability."""
         major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))

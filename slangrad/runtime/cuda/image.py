@@ -17,7 +17,7 @@ from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
 ENTRY = b"kernel"
-PRINTS = "prints"
+PRINTS, ARENA, MEMORY = "prints", "arena", "memory"
 _LENGTH = Struct("<I")
 _KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "needs")
 
@@ -26,8 +26,8 @@ _KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "share
 class CudaKernel(Kernel):
     """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
     None where any size will do. `shared`: bytes of shared memory that a launch states. `lanes`: how many neighbors a
-    thread of the GPU runs. `needs`: what the device has ready for it, PRINTS. `loaded`: the kernel on each device that
-    has launched it."""
+    thread of the GPU runs. `needs`: what the device has ready for it: PRINTS, ARENA, MEMORY. `loaded`: the kernel on
+    each device that has launched it."""
 
     code: bytes
     architecture: str

@@ -1,12 +1,14 @@
 """The launch of a kernel on a GPU: its grid of blocks, its launch block, and the record of what kernels report.
 
 struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
+struct Arena { i64 used, size; bytes };                               what kernels take memory from
 struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };    in pinned memory
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +22,7 @@ from slangrad.runtime.reports import LaunchFailure
 LAUNCH = Struct("=3qQq24x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
+ARENA_HEADER = 64  # bytes of an arena before its memory
 MOST_BLOCKS = (1 << 31) - 1  # along x
 MOST_GRIDS = 256  # of a kernel, whose launches are kept
 
@@ -48,10 +51,10 @@ class Status(ctypes.Structure):
 STATUS_OFFSETS: dict[str, int] = {name: getattr(Status, name).offset for name, *_ in Status._fields_}
 
 
-def blocks_for(grid: Grid, group: Grid | None = None, lanes: int = 1) -> tuple[Grid, Grid]:
+def blocks_for(grid: Grid, group: Grid | None = None, lanes: int = 1, most: int = 0) -> tuple[Grid, Grid]:
     """How many blocks there are along each axis, and how many threads of a block, each of which runs `lanes` of the
     grid's along x. Short rows share a block. All groups stand in one row: a ValueError if there are more than a GPU has
-    blocks."""
+    blocks. `most`: of blocks whose threads go on along all axes, 0 if they do not."""
     nx, ny, nz = grid
     if group is not None:
         count = prod(-(-threads // size) for threads, size in zip(grid, group, strict=True))
@@ -63,7 +66,12 @@ def blocks_for(grid: Grid, group: Grid | None = None, lanes: int = 1) -> tuple[G
     nx = -(-nx // lanes)
     width = min(THREADS, 1 << (nx - 1).bit_length())
     height = min(THREADS // width, 1 << (ny - 1).bit_length())
-    return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
+    x, y, z = -(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)
+    if most:
+        x = min(x, most)
+        y = min(y, max(1, most // x))
+        z = min(z, max(1, most // (x * y)))
+    return (x, y, z), (width, height, 1)
 
 
 class PreparedLaunch:
@@ -91,6 +99,11 @@ class PreparedLaunch:
         blocks, threads = shape
         address = ctypes.addressof(self._pointers)
         self.run = partial(call, function, *blocks, *threads, shared, stream, address, 0)
+
+
+def arena_header(size: int) -> bytes:
+    """The beginning of an arena of which nothing is in use."""
+    return struct.pack("=2q48x", ARENA_HEADER, size)
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""Every AST node, with the Slang form it stands for; this file gathers them under one name.
+"""All AST nodes, with their Slang forms, under one name.
 
-The parser makes them; `check` fills `Expression.type`, `.ref`, `.conversion` and `Declaration.checked`, each
-once; nothing else is written later. Types are expressions, since only the checker can tell them from values.
-In type position the parser makes `ArrayType`, `PointerType` and so on. What syntax leaves to the checker:
+The parser makes them; `check` fills `Expression.type`, `.ref`, `.conversion` and `Declaration.checked`, each once;
+other fields never change. Types are expressions, because only the checker can distinguish them from values. In type
+position the parser makes `ArrayType`, `PointerType` and so on. Forms that the checker resolves:
 
     Paren(type) then call, `(T)(x)`     Call(Paren(T), [x]) is a conversion
     T[4](a, b), T[4]() in an expression Index(T, [4]) names an array type

@@ -1,4 +1,4 @@
-"""Copies of an AST, and what there is to copy.
+"""Copies of an AST.
 
 duplicate(node)       the node and everything below it once more; spans are shared
 """
@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from slangrad.base.records import OfClass, fields_of
 
 AnyNode = TypeVar("AnyNode")
-Twins = dict[object, object]  # what encloses a node, whose children get its twin as parent
+Twins = dict[object, object]  # the parent of a node; its children get the copy as parent
 Copier = Callable[[OfClass, Twins], object]
 
 _NOT_CHILDREN = {

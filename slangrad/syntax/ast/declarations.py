@@ -20,7 +20,7 @@ class TypeParameter(Declaration):
     bounds: list[Expression]
     default: Expression | None
     is_pack: bool
-    pack_element: GenericParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
+    pack_element: GenericParameter | None = field(default=None, init=False)  # made by `check`: the meaning of `each T`
     parts: dict[str, GenericParameter] = field(default_factory=dict, init=False)  # `__first(T)` and such
     part_of: tuple[GenericParameter, str] | None = field(default=None, init=False)  # the inverse
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # --- Literals and names -------------------------------------------------------------------------------
 
 @node
-class Missing(Expression):  # Where an expression should be and is not; the error is already reported.
+class Missing(Expression):  # A missing expression; the error is already reported.
     pass
 
 # `42`, `0xFFu`, `0b10`, `1'000'000ull`; suffix in lower case: "", "u", "l", "ul", "ll", "ull", "z", "uz".
@@ -65,7 +65,7 @@ class Super(Expression):  # `super`.
     pass
 
 @node
-class ThisType(Expression):  # `This`, the type that an interface or struct is being seen as.
+class ThisType(Expression):  # `This`, the type that conforms to an interface, or the struct itself.
     pass
 
 # --- Operators ----------------------------------------------------------------------------------------
@@ -192,10 +192,10 @@ class Each(Expression):  # `each x`: the element of pack `x` inside an `expand`.
     pack: Expression
 
 @node
-class AssemblyBlock(Expression):  # `spirv_asm { ... }`: text for one target, not looked into.
+class AssemblyBlock(Expression):  # `spirv_asm { ... }`: text for one target, not parsed.
     text: str
 
-# --- What is written in type position only ------------------------------------------------------------
+# --- Forms in type position only ----------------------------------------------------------------------
 
 @node
 class PointerType(Expression):  # `T*`.

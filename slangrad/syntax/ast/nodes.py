@@ -1,6 +1,6 @@
-"""What all nodes of the AST have: a place, and the slots that `check` fills.
+"""The common parts of all AST nodes: a place, and the slots that `check` fills.
 
-In: nothing.   Out: `Node`, the three kinds of it, and what stands before and behind declarations.
+In: nothing.   Out: `Node`, its three kinds, and the parts before and after declarations.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from slangrad.syntax.ast.declarations import Constraint, GenericParameter
 
 AnyNode = TypeVar("AnyNode")
-Checked = Any  # `check` writes it, and knows its class where it reads it
+Checked = Any  # `check` writes it; a reader expects its class
 
 
 class Fills(Protocol):
-    """What the fields of a late declaration are made of (saved.py)."""
+    """The source of a late declaration's fields (saved.py)."""
 
     def fill(self, declaration: Declaration) -> None: ...
 
@@ -58,9 +58,9 @@ class Node:  # Anything with a place in the text. Compares by identity.
 
 @node
 class Expression(Node):  # A value, a type, or a name of either; `check` fills the three slots.
-    type: Checked = field(default=None, init=False)  # checked type of the value, or that this names a type
-    ref: Checked = field(default=None, init=False)  # what it resolves to: a declaration reference, an overload
-    conversion: Checked = field(default=None, init=False)  # implicit conversion that its place asks for
+    type: Checked = field(default=None, init=False)  # checked type of the value, or the type that it names
+    ref: Checked = field(default=None, init=False)  # its resolution: a declaration reference, an overload
+    conversion: Checked = field(default=None, init=False)  # implicit conversion for its place
 
 @node
 class Statement(Node):  # Something that runs.
@@ -73,10 +73,10 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
     modifiers: tuple[str, ...] = field(default=(), init=False)  # static, public, const, no_diff, uniform
     attributes: Sequence[Attribute] = field(default=(), init=False)  # [Differentiable], [numthreads(64)]
     parent: Declaration | None = field(default=None, init=False)  # enclosing declaration, None for the module
-    checked: Checked = field(default=None, init=False)  # what check found out: type, signature, conformances
+    checked: Checked = field(default=None, init=False)  # the checker's facts: type, signature, conformances
     saved: Fills | None = field(default=None, init=False)  # of a late declaration
 
-    if not TYPE_CHECKING:  # a type checker would believe in any name
+    if not TYPE_CHECKING:  # a type checker would accept any name
         __getattr__ = late_field
 
     def has(self, modifier: str) -> bool:

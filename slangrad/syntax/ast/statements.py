@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Block(Statement):  # `{ ... }`.
     statements: list[Statement]
 
-# `{ ... }` of a library function that no program has needed yet: packed tokens. `parse_body` makes the Block that takes
-# its place.
+# `{ ... }` of a library function that no program has needed yet: packed tokens. `parse_body` makes the Block that
+# takes its place.
 class Unparsed(Block):
     __slots__ = ("around", "tokens")
 
@@ -139,7 +139,7 @@ class Catch(Node):  # `catch (e : E) statement`; `catch statement` catches every
 class TargetSwitch(Statement):  # `__target_switch { case cpu: ... default: ... }`; `__stage_switch` too.
     keyword: str
     cases: list[TargetCase]
-    chosen: TargetCase | None = field(default=None, init=False)  # what `check` found to be meant
+    chosen: TargetCase | None = field(default=None, init=False)  # the checker's choice
 
 @node
 class TargetCase(Node):  # `case cpu: case cuda: statements`; "default" is a name like the others.

@@ -1,6 +1,6 @@
-"""Walking an AST without knowing its nodes.
+"""Walking an AST independent of its node classes.
 
-In: any node.   Out: its children, or everything below it.
+In: any node.   Out: its children, or all nodes below it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ DEEPEST = 100
 
 
 class BadCondition(Exception):
-    """The expression means nothing; the argument says why."""
+    """The expression is malformed; the argument says why."""
 
 
 def evaluate(tokens: list[Token]) -> int:

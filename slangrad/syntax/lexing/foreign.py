@@ -1,4 +1,4 @@
-"""Words of C, C++, CUDA and Python, and how Slang says the same. Errors show this as a note.
+"""Words of C, C++, CUDA and Python, and their form in Slang. Errors show this as a note.
 
 In: "and".   Out: "Slang writes '&&'", or None.
 """

@@ -4,7 +4,7 @@ In: a SourceFile.   Out: its tokens, the last of kind "end"; comments and spaces
 
     x1 = 0x1Fu; // note      ->     name x1, "=", integer 0x1Fu, ";", end
 
-Reports nothing, because text that `#if` leaves out may hold anything: what is no token gets the kind "error".
+Makes no reports, because `#if` may leave out arbitrary text: a malformed token gets the kind "error".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Macro definitions and their expansion.
 
-In: a name token that is a macro, and the tokens after it.   Out: the tokens it stands for.
+In: a name token that is a macro, and the tokens after it.   Out: its expansion.
 
     #define SQUARE(x) ((x) * (x))
     SQUARE(a + 1)            ->     ((a + 1) * (a + 1))
@@ -41,7 +41,7 @@ Arguments = list[list[Token]]
 
 
 class Expander:
-    """The macros in force, and what is left of the limits of what they produce."""
+    """The defined macros, and the rest of the limits of their expansions."""
 
     def __init__(self, reporter: Reporter, limits: Limits) -> None:
         self.macros = {name: Macro(name, None, False, []) for name in _FROM_PLACE}
@@ -52,7 +52,7 @@ class Expander:
         self._characters_left = limits.macro_characters
 
     def expand(self, tokens: list[Token], index: int, output: list[Token]) -> int:
-        """Append what the macro at `tokens[index]` stands for; return the index after its use."""
+        """Append the expansion of the macro at `tokens[index]`; return the index after its use."""
         pending = [tokens[index]]
         index += 1
         while pending:
@@ -176,7 +176,7 @@ class Expander:
         raw: dict[str, list[Token]],
         expanded: dict[str, list[Token]],
     ) -> list[Token]:
-        """What stands for a parameter; arguments are expanded at most once."""
+        """The argument of a parameter; arguments are expanded at most once."""
         if before == "#":
             return [_made("string", _stringify(raw[name]), use)]
         if before == "##" or after == "##":
@@ -186,7 +186,7 @@ class Expander:
         return expanded[name]
 
     def _paste(self, output: list[Token], piece: list[Token], use: Token) -> list[Token]:
-        """What follows `output` when its last token and the first of `piece` become one token."""
+        """The tokens after `output` when its last token and the first of `piece` become one token."""
         if not output:
             return piece
         left = output.pop()
@@ -202,7 +202,7 @@ class Expander:
         return [joined, *piece[1:]]
 
     def _refuse(self, use: Token, tokens: bool) -> None:
-        """Too many tokens, or too much text; said once."""
+        """Report too many tokens, or too much text, once."""
         name = "macro_tokens" if tokens else "macro_characters"
         if self._left >= 0:
             message = f"macros produce more than {getattr(self._limits, name)} {name.removeprefix('macro_')}"

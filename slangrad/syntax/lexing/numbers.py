@@ -4,7 +4,7 @@ In: the text of a literal token.   Out: its value and suffix, or a ValueError wi
 
     0xFFu -> (255, "u")     1'000 -> (1000, "")     .5h -> (0.5, "h")     "a\\n" -> a, line end     'x' -> 120
 
-Whether a value fits its type is for the checker.
+The checker decides whether a value fits its type.
 """
 
 from __future__ import annotations

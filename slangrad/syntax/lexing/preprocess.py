@@ -40,7 +40,7 @@ class _Conditional:
 
 
 class Preprocessor:
-    """Runs over one text and what it includes."""
+    """Processes one text and its included files."""
 
     def __init__(
         self, reporter: Reporter, limits: Limits, resolver: Resolver | None, defines: Mapping[str, str]
@@ -121,7 +121,7 @@ class Preprocessor:
     # --- Conditionals --------------------------------------------------------------------------------------
 
     def _skip(self, tokens: list[Token], index: int) -> int:
-        """Pass over lines that are not compiled, to behind the #elif, #else or #endif that ends them."""
+        """Skip lines that are not compiled, to the end of the #elif, #else or #endif after them."""
         depth = 0
         while tokens[index].kind != "end":
             token = tokens[index]
@@ -200,8 +200,8 @@ class Preprocessor:
     def _replace_defined(self, tokens: list[Token]) -> list[Token]:
         """`defined X` and `defined(X)` become 1 or 0.
 
-        Done before macros are expanded, and after: where a macro stands for `defined(X)`, an X that is a
-        macro is expanded by then, so that anything but an unknown name counts as defined.
+        Done before and after macros are expanded. If a macro produces `defined(X)`, an X that is a macro is
+        expanded by then, so only an unknown name counts as undefined.
         """
         output: list[Token] = []
         index = 0
@@ -304,11 +304,11 @@ class Preprocessor:
             self.language = int(year)
 
     def _ignore(self, line: list[Token]) -> None:
-        """Directives that say nothing here: places are those of the text, versions those of Slang."""
+        """Directives without effect: places are those of the text, versions those of Slang."""
 
 
 def _behind_defined(tokens: list[Token], index: int) -> int:
-    """The index after what `defined` asks, which starts at `index`."""
+    """The index after the operand of `defined`, which starts at `index`."""
     if tokens[index].kind != "(":
         return index + 1
     while index < len(tokens) and tokens[index].kind != ")":

@@ -2,8 +2,7 @@
 
 In: nothing.   Out: `Token`, and which punctuation is an operator of which precedence.
 
-A word is of kind "name" whatever it means, because Slang's keywords are such only where they are expected;
-the kind of a punctuation token is its text.
+Every word is of kind "name", because Slang's keywords are contextual; the kind of a punctuation token is its text.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Token:
         return Span(self.source, self.start, self.end)
 
     def shown(self) -> str:
-        """How a message names it."""
+        """Its name in messages."""
         if self.kind == "end":
             return "the end of the text"
         return f"'{self.text}'" if len(self.text) <= 40 else f"'{self.text[:37]}...'"

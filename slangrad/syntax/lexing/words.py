@@ -1,6 +1,6 @@
-"""Words that mean something in some places.
+"""Contextual keywords.
 
-In: nothing.   Out: sets of words. None of them is reserved; the parser asks for them where they can stand.
+In: nothing.   Out: sets of words. None of them is reserved; the parser expects them in certain places.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TYPE_INTRODUCERS = frozenset((
     "struct", "class", "enum", "interface", "typealias", "associatedtype", "type_param",
 ))
 
-# A line that begins with one of these begins something new, whatever was wrong before it.
+# A line that begins with one of these begins a new construct, also after an error.
 RESTARTS = frozenset((
     "struct", "class", "interface", "extension", "enum", "typealias", "typedef", "namespace", "import",
     "func", "if", "for", "while", "do", "switch", "return", "break", "continue", "let", "var", "public",

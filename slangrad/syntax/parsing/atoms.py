@@ -1,6 +1,6 @@
-"""What expressions are built from: literals, names, parentheses, casts, lambdas.
+"""Atoms of expressions: literals, names, parentheses, casts, lambdas.
 
-In: the cursor where an expression begins.   Out: an Expression without what is attached to it.
+In: the cursor where an expression begins.   Out: an Expression without its attachments.
 
     0x10u        ->   IntLiteral(16, "u")           (T)-x        ->   Cast(T, Unary("-", x))
     (x) => x     ->   Lambda(Function)              bwd_diff(f)  ->   Differentiate("bwd_diff", f)
@@ -108,7 +108,7 @@ class AtomParser(TypeParser):
         return ast.Cast(self.span_from(opener), target, operand)
 
     def _is_cast(self, close: int) -> bool:
-        """Is "(" here, closed at `close`, the start of a cast?"""
+        """Whether "(" here, closed at `close`, starts a cast."""
         after = self.scan_type(self.position + 1)
         if after != close:
             return False
@@ -128,7 +128,7 @@ class AtomParser(TypeParser):
         return self.tokens[close - 2].kind == "::" and self._is_spaced_as_prefix(close + 1)
 
     def _is_spaced_as_prefix(self, position: int) -> bool:
-        """Is the operator there written `+x`, not `+ x` or `a+x`? Decides `(A::B) +x`, as Slang does."""
+        """Whether the operator is written `+x`, not `+ x` or `a+x`. Decides `(A::B) +x`, as Slang does."""
         before, operator, after = self.tokens[position - 1 : position + 2]
         return (before.end != operator.start) != (operator.end != after.start)
 
@@ -207,7 +207,7 @@ class AtomParser(TypeParser):
         return ast.Unary(self.span_from(start), "&", operands[0])
 
     def _parse_listed(self, parse: Callable[[], ast.Expression]) -> tuple[Token, list[ast.Expression]]:
-        """A word and what stands in parentheses behind it."""
+        """A word and its operand in parentheses."""
         start = self.advance()
         opener = self.expect("(", f"after '{start.text}'")
         return start, self.parse_list(opener, ")", parse)

@@ -1,10 +1,10 @@
 """The place in the tokens: looking, taking, reporting, recovering.
 
-In: tokens.   Out: what every parse_* file stands on.
+In: tokens.   Out: the base of all files of the parser.
 
-A construct that cannot be parsed reports once and raises `Unparsable`; the statement or declaration around it
-catches that, skips to where something new begins, and goes on, so one run shows several errors. `GivenUp`
-ends the parse: something is nested too deeply, or there are too many errors.
+A construct that cannot be parsed reports once and raises `Unparsable`. The statement or declaration around it
+catches that, skips to the next construct, and goes on, so one run shows several errors. `GivenUp` ends the parse: a
+construct is nested too deeply, or there are too many errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GivenUp(Exception):
 
 
 class Cursor:
-    """The current token and what is known around it."""
+    """The current token and its context."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Cursor:
         note: str | None = None,
         related: tuple[tuple[str, Span], ...] = (),
     ) -> Unparsable:
-        """Report at the current token or the span; what comes back can be raised, to leave the construct."""
+        """Report at the current token or the span; the returned exception can be raised to leave the construct."""
         note = note or self._foreign_word()
         if self._errors + 1 >= self.limits.errors:
             last = (
@@ -179,7 +179,7 @@ class Cursor:
         return Unparsable()
 
     def _foreign_word(self) -> str | None:
-        """How Slang says what the text around the current token says in another language."""
+        """The Slang form of foreign text around the current token."""
         line = self._line_up_to_here()
         for token in line[:3]:
             if token.text in SYNTAX:
@@ -235,13 +235,13 @@ class Cursor:
                 return
 
     def _skip_balanced(self) -> None:
-        """Pass one token, or a bracket with what is in it."""
+        """Skip one token, or a bracket with its content."""
         close = self.closing.get(self.position, 0) if self.kind in ("(", "[", "{") else 0
         if close > self.position:
             self.move_to(close)
         self.advance()
 
-    # --- What the parts of the parser need from each other -------------------------------------------------
+    # --- Functions that the parts of the parser share -----------------------------------------------------
 
     parse_expression: Callable[[], ast.Expression]  # commas included
     parse_assignment: Callable[[], ast.Expression]  # up to a comma
@@ -257,7 +257,7 @@ class Cursor:
 
 
 def _declared_types(tokens: list[Token]) -> set[str]:
-    """Names that are certainly types, because the text says `struct X` and the like."""
+    """Names that are certainly types, because the text declares them (`struct X` and the like)."""
     names: set[str] = set()
     last = len(tokens) - 1
     for index, token in enumerate(tokens):
@@ -290,8 +290,9 @@ _AFTER_OPTIONAL_TYPE = frozenset((">", ">>", ",", ")", "]", "[", "*", "?"))
 
 
 def _match_brackets(tokens: list[Token]) -> dict[int, int]:
-    """Opening index to closing index, negative for the first character of `>>` and `>>=`. Whether "<" compares or opens
-    generic arguments cannot be known before names are: one pass with a stack says where it could close if it opens."""
+    """Opening index to closing index, negative for the first character of `>>` and `>>=`. Whether "<" compares or
+    opens generic arguments cannot be known before names are: one pass with a stack says where it could close if it
+    opens."""
     closing: dict[int, int] = {}
     stack: list[int] = []
     for index, token in enumerate(tokens):
@@ -303,7 +304,7 @@ def _match_brackets(tokens: list[Token]) -> dict[int, int]:
                 closing[stack.pop()] = index
         elif kind in (">>", ">>=") and [tokens[position].kind for position in stack[-2:]] == ["<", "<"]:
             closing[stack.pop()] = -index
-            if kind == ">>":  # else the rest closes what is known to be a type: `let x : A<B<T>>= y`
+            if kind == ">>":  # else the rest closes a certain type: `let x : A<B<T>>= y`
                 closing[stack.pop()] = index
             else:
                 _drop_angles(tokens, stack)
@@ -323,7 +324,7 @@ def _drop_angles(tokens: list[Token], stack: list[int]) -> None:
 
 
 def _close(tokens: list[Token], stack: list[int], closing: dict[int, int], index: int) -> None:
-    """Close the bracket at `index`; a brace also ends unclosed parentheses, nothing else ends a brace."""
+    """Close the bracket at `index`; a brace also ends unclosed parentheses; only a brace ends a brace."""
     _drop_angles(tokens, stack)
     opener = _CLOSES[tokens[index].kind]
     if opener == "{":

@@ -282,7 +282,7 @@ _DECLARATIONS: dict[str, Callable[[DeclarationParser, Prefix], list[ast.Declarat
     ";":                     DeclarationParser._parse_nothing,
 }
 
-# What must follow such a word for it to be one.
+# The token that must follow such a word.
 _NAME = ("name",)
 _FOLLOWS: dict[str, tuple[str, ...]] = dict.fromkeys(_DECLARATIONS, _NAME) | {
     "struct":           ("name", "{", "<"),

@@ -105,7 +105,7 @@ class ExpressionParser(AtomParser):
         return ast.Unary(self.span_from(token), token.kind, operand)
 
     def parse_postfix(self) -> ast.Expression:
-        """An atom and what is attached to it."""
+        """An atom and its attachments."""
         parsed = self.parse_atom()
         length = 0
         while True:

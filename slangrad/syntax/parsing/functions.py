@@ -1,4 +1,4 @@
-"""What functions and other declarations with parameters are made of.
+"""Parts of functions and of other declarations with parameters.
 
 In: the cursor at attributes, generic parameters, `where`, parameters or accessors.   Out: their nodes.
 
@@ -62,7 +62,7 @@ class FunctionParser(StatementParser):
         return semantics
 
     def _parse_semantic_arguments(self) -> list[str]:
-        """What is between parentheses, as written, split at commas."""
+        """The text between parentheses, split at commas."""
         opener = self.advance()
         close = self.closing.get(self.position - 1, -1)
         if close < 0:

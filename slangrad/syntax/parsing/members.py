@@ -1,4 +1,4 @@
-"""Functions, variables, properties and the like, and what stands before any declaration.
+"""Functions, variables, properties and the like, and the modifiers before any declaration.
 
 In: the cursor at modifiers, or at the word or type behind them.   Out: Declarations.
 
@@ -25,7 +25,7 @@ _AFTER_MODIFIER = frozenset(("name", "[", "::", "("))
 
 @dataclass(slots=True)
 class Prefix:
-    """What stands before the word or type of a declaration."""
+    """The modifiers and attributes before the word or type of a declaration."""
 
     start: Token
     attributes: list[ast.Attribute]
@@ -60,7 +60,7 @@ class MemberParser(FunctionParser):
         return word in SOFT_MODIFIERS and following == "name" and self.declares_at(self.position + 1)
 
     def declare(self, declaration: Declared, prefix: Prefix) -> Declared:
-        """Hand over what stood before it, and place it in its container."""
+        """Attach its modifiers and attributes, and place it in its container."""
         declaration.attributes = prefix.attributes
         declaration.modifiers = tuple(prefix.modifiers)
         declaration.parent = self.container

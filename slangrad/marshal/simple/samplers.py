@@ -1,0 +1,153 @@
+"""Samplers: how a kernel finds values between the texels of a texture, and outside of it.
+
+    s = device.create_sampler(address_u=TextureAddressingMode.clamp_to_edge)      t.SampleLevel(s, uv, 0) in Slang
+
+A sampler stands for a SamplerState of `std/texture.slang`, as a dict does for a struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from numbers import Real
+
+from slangrad.tensors.conversion import HostValue
+
+
+class TextureFilteringMode(Enum):
+    """What is between texels: the nearest one, or a blend."""
+
+    point = 0
+    linear = 1
+
+
+class TextureAddressingMode(Enum):
+    """What is outside of a texture. `std/texture.slang` has the same numbers."""
+
+    wrap = 0
+    clamp_to_edge = 1
+    clamp_to_border = 2
+    mirror_repeat = 3
+    mirror_once = 4
+
+
+class TextureReductionOp(Enum):
+    """What becomes of several texels; only averages are supported."""
+
+    average = 0
+    comparison = 1
+    minimum = 2
+    maximum = 3
+
+
+class ComparisonFunc(Enum):
+    """Comparisons with a depth, which no sampler does here."""
+
+    never = 0
+    less = 1
+    equal = 2
+    less_equal = 3
+    greater = 4
+    not_equal = 5
+    greater_equal = 6
+    always = 7
+
+
+@dataclass(slots=True)
+class SamplerDesc:
+    """The arguments of a sampler; `sampler.desc` is a copy of those that it was made with."""
+
+    min_filter: TextureFilteringMode = TextureFilteringMode.linear
+    mag_filter: TextureFilteringMode = TextureFilteringMode.linear
+    mip_filter: TextureFilteringMode = TextureFilteringMode.linear
+    reduction_op: TextureReductionOp = TextureReductionOp.average
+    address_u: TextureAddressingMode = TextureAddressingMode.wrap
+    address_v: TextureAddressingMode = TextureAddressingMode.wrap
+    address_w: TextureAddressingMode = TextureAddressingMode.wrap
+    mip_lod_bias: float = 0.0
+    max_anisotropy: int = 1
+    comparison_func: ComparisonFunc = ComparisonFunc.never
+    border_color: Sequence[float] = (1.0, 1.0, 1.0, 1.0)
+    min_lod: float = -1000.0
+    max_lod: float = 1000.0
+    label: str = ""
+
+    @staticmethod
+    def of(desc: SamplerDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> SamplerDesc:
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
+        if not isinstance(desc, (SamplerDesc, Mapping, type(None))):
+            raise TypeError(f"desc: expected a SamplerDesc or a dict, not {desc!r}")
+        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
+        names = [field.name for field in fields(SamplerDesc)]
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise TypeError(f"{unknown[0]}: a sampler has no such argument; it has {', '.join(names)}")
+        return replace(desc if isinstance(desc, SamplerDesc) else SamplerDesc(), **values)
+
+    def check(self) -> None:
+        """TypeError and ValueError for what makes no sampler, NotImplementedError for what is not supported."""
+        for field in fields(SamplerDesc):
+            value = getattr(self, field.name)
+            wanted = type(field.default)
+            if wanted in (float, int) and (not isinstance(value, Real) or isinstance(value, bool)):
+                raise TypeError(f"{field.name}: expected a number, not {value!r}")
+            if issubclass(wanted, (Enum, str)) and not isinstance(value, wanted):
+                raise TypeError(f"{field.name}: expected a {wanted.__name__}, not {value!r}")
+        color = list(self.border_color)
+        if len(color) != 4 or not all(isinstance(part, Real) for part in color):
+            raise ValueError(f"border_color: expected four numbers, not {self.border_color!r}")
+        if not self.min_lod <= self.max_lod:
+            raise ValueError(f"min_lod: {self.min_lod} is above max_lod, {self.max_lod}")
+        if (
+            self.reduction_op is not TextureReductionOp.average
+            or self.comparison_func is not ComparisonFunc.never
+        ):
+            raise NotImplementedError(
+                "samplers that compare, or take the least or the most, are not supported"
+            )
+        if self.max_anisotropy != 1:
+            raise NotImplementedError(
+                f"max_anisotropy: {self.max_anisotropy} is not supported; leave it at 1"
+            )
+
+
+class Sampler:
+    """How values of a texture between its texels, and outside of it, are found."""
+
+    __slots__ = ("_desc", "_state", "device")
+
+    def __init__(self, device: object, desc: SamplerDesc) -> None:
+        desc.check()
+        self.device = device
+        self._desc = replace(desc, border_color=tuple(float(part) for part in desc.border_color))
+        filters = (desc.min_filter, desc.mag_filter, desc.mip_filter)
+        self._state: dict[str, HostValue] = {
+            "_modes": [mode.value for mode in (desc.address_u, desc.address_v, desc.address_w)],
+            "_isLinear": sum(kind.value << bit for bit, kind in enumerate(filters)),
+            "_bias": float(desc.mip_lod_bias),
+            "_leastLevel": float(desc.min_lod),
+            "_mostLevel": float(desc.max_lod),
+            "_border": list(self._desc.border_color),
+        }
+
+    def __repr__(self) -> str:
+        return f"Sampler({self._desc.mag_filter.name}, {self._desc.address_u.name})"
+
+    @property
+    def desc(self) -> SamplerDesc:
+        """The arguments that it was made with."""
+        return replace(self._desc)
+
+    @property
+    def label(self) -> str:
+        """The name that it was given, for people."""
+        return self._desc.label
+
+    def fields(self) -> dict[str, HostValue]:
+        """The fields of the SamplerState, by name."""
+        return self._state
+
+    def get_this(self) -> dict[str, HostValue]:
+        """What it stands for in calls."""
+        return {"_type": "SamplerState", **self._state}
