@@ -1,7 +1,7 @@
 """Attention: each query gets the mean of the values, weighted by the softmax of its products with the keys.
 
     attention(q, k, v)     products and a softmax; where scores would not stay in the caches, a node `attend`, which
-                           keeps none: one pass over the keys, and for the derivative the logarithm of each sum
+    keeps none: one pass over the keys, and for the derivative the logarithm of each sum
 
 The derivative of `attend` is two more passes; the derivative of these is that of the same written with products.
 """
@@ -89,8 +89,8 @@ def _alike(*given: object) -> list[Array]:
 @dataclass(frozen=True, slots=True)
 class Streamed:
     """A pass of a node `attend`. `attend`, of q, k, v: the result, and the logarithm of the sum of exp(scores) of
-    each query. Of q, k, v, these, the cotangent g of the result, and the mean of g for each query: `attend_by_query`,
-    the cotangent of q, and `attend_by_key`, those of k and v."""
+    each query. `attend_by_query` is the cotangent of q, and `attend_by_key` those of k and v. Their inputs are q,
+    k, v, the results of `attend`, the cotangent g of the result, and the mean of g for each query."""
 
     name: str
     causal: bool

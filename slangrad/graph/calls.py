@@ -3,8 +3,8 @@
     bump(x, w)                          a node `slang`, whose expression is the call
     its derivative by x and by w        nodes `slang`, whose expression is bwd_diff(bump)
 
-A derivative is written as a Slang function of its own, so it has derivatives like others. Kernels call functions by
-other names, which a module for each function gives them: modules may have functions of one name, as of variables.
+A derivative is its own Slang function, so it has derivatives like others. Kernels call functions by unique names
+from a module for each function, because several modules may have functions of one name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CallParameter:
 
 @dataclass(frozen=True, slots=True)
 class SlangCall:
-    """A Slang function of numbers, and which of its results a node is: -1 its own, else the number of a parameter.
+    """A Slang function of numbers, and the result that a node takes: -1 its own, else the number of a parameter.
     `called`: its name in kernels; `page`: the text of the module that gives it this name."""
 
     name: str
@@ -110,7 +110,7 @@ class SlangCall:
 
 
 def slang_call(function: spy.Function) -> SlangCall:
-    """A function of a module. GraphError (E1043) where it takes or gives something else than numbers."""
+    """A function of a module. GraphError (E1043) for parameters or results that are no numbers."""
     said, module = f"Slang function '{function.name}'", function.module
     if not module.is_imported:
         message = (

@@ -83,7 +83,7 @@ def repeated(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanLoop:
-    """A body and how often it is run. `inputs`: first `carries` carries, then `scanned` elements, then constants;
+    """A body and its number of runs. `inputs`: first `carries` carries, then `scanned` elements, then constants;
     `outputs`: the new carries, then results. Its results are numbered: carries, stacked results, stacked carries."""
 
     inputs: tuple[Node, ...]

@@ -87,7 +87,7 @@ def called(jitted: Jitted, call: CallArguments) -> PyTree:
 
 
 def _as_torch(value: ArrayValue) -> torch.Tensor:
-    """Arrays beside the tensors are copied: autograd would not see that they are changed."""
+    """Arrays beside the tensors are copied, because autograd would not notice changes of them."""
     if isinstance(value, spy.Tensor):
         return value.to_torch().clone()
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray | np.generic) else value

@@ -95,7 +95,7 @@ TRACES = _Traces()
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """While a function is traced, those that it calls are parts of it, also where their arguments are not traced.
+    """A context for tracing: called functions are parts of the traced one, also if their arguments are not traced.
     TracedValueError where NumPy's own arrays take traced values: NumPy says something else, and names the cause."""
     TRACES.depth += 1
     try:
@@ -109,7 +109,7 @@ def tracing() -> Iterator[None]:
 
 
 class Plans(Generic[P]):
-    """The last plans of a function, by what they depend on."""
+    """The last plans of a function, by their keys."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -270,7 +270,7 @@ def jit(
 
     `device`: where kernels run, by default the device of the Tensors among the arguments, or the default one.
 
-    `memory`, such as "2 GiB" or a number of bytes, limits the memory between kernels: values that do not fit are
+    `memory`, such as "2 GiB" or a number of bytes, limits the memory between kernels. Values that do not fit are
     computed again, which takes time and gives the same bits.
 
     `fast_math`: use rules that give other results for infinities, NaN, zeros and rounding, as log(exp(x)) to x.
@@ -279,9 +279,9 @@ def jit(
     libraries out: then results depend neither on the number of threads nor, for each row, on the number of other rows.
     ValueError for another text.
 
-    A call raises GraphError: (E1040) for functions and dtypes that are not known, (E1041) where Python asks a traced
-    array for elements, (E1042) for shapes that do not fit, (E1043) for arguments and results of other kinds. E1047
-    names the least `memory` that would do.
+    A call raises GraphError for unknown functions and dtypes (E1040), where Python needs elements of a traced array
+    (E1041), and for shapes that do not fit (E1042). The code is E1043 for arguments and results of other kinds.
+    E1047 names the least `memory` that would do.
     """
     settings: Settings = {**settings_of(memory, consistent), "fast_math": fast_math}
     if function is None:
@@ -302,8 +302,8 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     `has_aux`: the function gives a pair, the number and a tree of arrays, as the state after it; the result is then
     ((value, aux), gradient).
 
-    A call raises GraphError: (E1045) where the result is not one float, where no array of these arguments has floats,
-    and for other `argnums`, (E1044) for an operator without a derivative, and the errors of `jit`.
+    A call raises GraphError where the result is not one float, where no array of these arguments has floats, and
+    for other `argnums` (E1045). An operator without a derivative is E1044; the errors of `jit` occur, too.
     """
 
     def both(*args: object, **kwargs: object) -> object:
@@ -406,7 +406,7 @@ def pushforward(
 
 
 def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> list[Array]:
-    """What `derived` makes of inputs that nothing else reads, at the values xs."""
+    """The result of `derived` for fresh inputs, at the values xs."""
     fresh = [new_input(x.shape, x.dtype, "wrt") for x in xs]
     values = dict(zip(fresh, (x.node for x in xs), strict=True))
     return [Array(each) for each in substituted(derived(fresh), values)]
@@ -431,7 +431,7 @@ def _is_active(leaf: object) -> TypeGuard[Array]:
 
 @explained("argnums")
 def _positions(argnums: int | Sequence[int], count: int, function: Function) -> list[int]:
-    """Which of `count` arguments are meant; negative numbers count from the last."""
+    """The chosen ones of `count` arguments; negative numbers count from the last."""
     given = [argnums] if isinstance(argnums, SupportsIndex) else argnums
     found = [operator.index(i) + (count if i < 0 else 0) for i in given]
     if len(set(found)) < len(found) or not all(0 <= i < count for i in found):
@@ -441,7 +441,7 @@ def _positions(argnums: int | Sequence[int], count: int, function: Function) -> 
 
 
 def loss_of(made: object, function: Function, has_aux: bool) -> tuple[Node, object]:
-    """What a function gives: the number to differentiate, and with `has_aux` the tree beside it."""
+    """The result of a function: the number to differentiate, and with `has_aux` the tree beside it."""
     value, aux = made, None
     if has_aux:
         if not isinstance(made, tuple | list) or len(made) != 2:

@@ -124,9 +124,9 @@ class Step:
         self, *batch: object, dot: bool = False, links: Links | str | Path | None = None
     ) -> Any:  # with `dot` a text
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
-        exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
-        by default those of the cluster, of `train`, or of a common host. All workers make a plan together: so each
-        worker asks, unless a step with such a batch was made before."""
+        exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of
+        exchanges, by default those of the cluster, of `train`, or of a common host. All workers make a plan
+        together: so each worker asks, unless a step with such a batch was made before."""
         planned = self._planned(CallArguments(*batch))
         costs = getattr(self.mesh, "costs", self.links) if links is None else links_of(links)
         made = PlanExplanation(planned.plan, planned.workers_text(costs))
@@ -188,7 +188,9 @@ class _Planned:
         numbers = [digest_of(as_tensor(self._device, each)) for each in captured] if mesh.watch else []
         said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         said += *held.first, *numbers, *layers.said
-        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
+        self.digest = sha1(
+            "\n".join(map(str, said)).encode()
+        ).hexdigest()  # values that must be equal on all workers
         if mesh.watch:
             mesh.watch.agree(self.digest)  # before workers wait for each other to make it
         self.sharding: Sharding | None = None
@@ -262,7 +264,7 @@ class _Planned:
     def _found(
         self, step: Step, held: WorkerParameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
     ) -> Sharding | None:
-        """The sharding of all nodes on a mesh, where it is to be searched for."""
+        """The sharding of all nodes on a mesh, if it has to be searched for."""
         rows = rows_specs(graph.batch, mesh)
         return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
@@ -381,29 +383,30 @@ def train(
 ) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
-    `memory` and `consistent`: as in `jit`. `has_aux`: the loss function gives a pair, the number and a tree of arrays,
-    as running statistics, and the step returns this pair; with a mesh all workers get these arrays whole.
+    `memory` and `consistent`: as in `jit`. `has_aux`: the loss function returns a pair, the number and a tree of
+    arrays such as running statistics, and so does the step. With a mesh all workers get these arrays whole.
 
-    With a mesh, `consistent="bits"` cuts the rows of a batch, a multiple of 8, into eight shards, whatever the number
-    of workers, which divides 8: results have the same bits for 1, 2, 4 and 8 workers.
+    With a mesh, `consistent="bits"` cuts the rows of a batch, a multiple of 8, into eight shards for any number of
+    workers. Results have the same bits for 1, 2, 4 and 8 workers.
 
-    `mesh`: many workers make each step together. Each passes its rows of the batch (arrays are cut along their first
-    axis, numbers are the same for all), and gets the loss over all rows: the loss function sees them all. Workers begin
-    with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters" also the parameters, so
-    that each worker holds a part; then `step.parameters` gathers them, and the arrays that the optimizer got keep
-    their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links` or of their file,
-    by default those of a common host; `memory` is then what a worker has for parameters, state and values together.
+    `mesh`: many workers make each step together. Each passes its rows of the batch: arrays are cut along their
+    first axis, numbers are the same for all. Each gets the loss over all rows, because the loss function is one of
+    all rows. Workers begin with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters"
+    also the parameters, so that each worker holds a part. Then `step.parameters` gathers them, and the arrays that
+    the optimizer got keep their first values. "auto" cuts all tensors in the fastest way, by the costs of `links`
+    or of their file, by default those of a common host. `memory` is then the limit of a worker for parameters,
+    state and values together.
 
     An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
     alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default up to 4 for
-    each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
+    each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker
+    holds.
 
-    GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
-    (E1047) where memory is too small, (E1048) without a mesh, where shapes do not fit it or the micro-batches, or each
-    of these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
-    micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
-    worker is gone, hangs, or runs another program.
-    ImportError for "auto" without scipy.
+    GraphError where the loss is not one number (E1045), without an optimizer and for parameters of structs (E1043),
+    and where memory is too small (E1047). The code is E1048 without a mesh, where shapes do not fit it or the
+    micro-batches, or if a micro-batch needs a value of all rows. ValueError for another value of `consistent` or
+    `partition`, for stages and micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits".
+    WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
         said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"

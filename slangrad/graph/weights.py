@@ -26,9 +26,9 @@ SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy
 def save(path: str | Path, tree: object) -> None:
     """Write the arrays of a tree (dicts, lists, tuples, dataclasses) to a file, as a whole or not at all.
 
-    A name is the way to its array, joined by points. Values beside arrays are left out. GraphError (E1046) without the
-    library safetensors, for keys that are no names, for arrays that a file cannot hold and those in sets, iterators and
-    objects, (E1041) for traced ones, OSError where the file cannot be written.
+    A name is the way to its array, joined by points. Values beside arrays are left out. GraphError (E1046) without
+    the library safetensors, for keys that are no names, for arrays that a file cannot hold and those in sets,
+    iterators and objects. Traced arrays are E1041. OSError where the file cannot be written.
     """
     write = _library("save")
     _check_leaves(path, tree)

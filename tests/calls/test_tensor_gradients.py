@@ -136,7 +136,7 @@ def test_structs_as_elements(device, load):
 def test_samples_between_elements(device, load):
     module = load("[Differentiable] float f(float2 uv, ITensor<float, 2> t) { return t.sample(uv); }")
     t = tensor(device, [[1, 2], [3, 5]]).with_grads()
-    uv = Tensor.from_numpy(device, np.array([[0.25, 0.125]], F)).with_grads()
+    uv = Tensor.from_numpy(device, np.array([[0.5, 0.375]], F)).with_grads()
     module.f.bwds(uv, t)
     assert t.grad.to_numpy().tolist() == [[0.375, 0.375], [0.125, 0.125]]
     assert uv.grad.to_numpy().tolist() == [[2 * (0.75 * 1 + 0.25 * 2), 2 * (0.5 * 2 + 0.5 * 3)]]
@@ -195,19 +195,21 @@ def test_derivatives_inside_of_slang(device, load):
 
 
 def test_samples_beyond_the_ends(device, load):
-    """Element (row, column) lies at uv = (column, row) / size; beyond the first and the last one the value stays."""
+    """Element (row, column) lies at uv = (column + 0.5, row + 0.5) / size; beyond the first and the last one the value
+    stays."""
     module = load(
         "[Differentiable] double f(float u, ITensor<double, 2> t) { return t.sample(float2(u, 0)); }"
     )
     t = Tensor.from_numpy(device, np.array([[10.0, 20.0, 30.0]])).with_grads()
-    u = np.array([-5, -0.4, -0.1, 0, 1 / 6, 1 / 3, 0.5, 2 / 3, 0.9, 1, 7], F)
-    wanted = np.interp(u * 3, [0, 1, 2], [10, 20, 30])
+    u = np.array([-5, -0.4, 0, 1 / 8, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1, 7], F)
+    at = u * 3 - 0.5
+    wanted = np.interp(at, [0, 1, 2], [10, 20, 30])
     np.testing.assert_allclose(module.f(u, t).to_numpy(), wanted, rtol=1e-6)
     place = Tensor.from_numpy(device, u).with_grads()
     module.f.bwds(place, t)
-    slopes = np.where((u >= 0) & (u * 3 < 2), 30, 0)
+    slopes = np.where((at >= 0) & (at < 2), 30, 0)
     np.testing.assert_allclose(place.grad.to_numpy(), slopes, rtol=1e-5)
-    weights = [np.interp(u * 3, [0, 1, 2], row).sum() for row in np.eye(3)]
+    weights = [np.interp(at, [0, 1, 2], row).sum() for row in np.eye(3)]
     np.testing.assert_allclose(t.grad.to_numpy(), [weights], rtol=1e-6)
     tangent = module.f.fwds(
         Tensor.from_numpy(device, u).with_grads(Tensor.ones(device, u.shape, "float")), t.detach()

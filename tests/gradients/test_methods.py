@@ -118,7 +118,7 @@ def test_writing_a_tensor(write: str) -> None:
 
 def test_sampling_a_tensor() -> None:
     """Between columns 1 and 2 of both rows; the place moves along with x."""
-    of_tensor, of_x = gradients("DiffTensor", "return t.sample(float2(float(x) / 6, 0.25f)) * 8.0lf;")
+    of_tensor, of_x = gradients("DiffTensor", "return t.sample(float2((float(x) + 1) / 6, 0.5f)) * 8.0lf;")
     np.testing.assert_array_equal(of_tensor, [[0, 2, 2], [0, 2, 2]])
     np.testing.assert_allclose(of_x, [8.0 * 10.0 * 0.5], rtol=1e-6)
 

@@ -241,6 +241,18 @@ def test_launches_of_many_grids_are_not_kept(device, module, monkeypatch):
         assert x.to_numpy().tolist() == list(range(1, count + 1))
 
 
+def test_pointers_lead_to_copies_of_arrays(device):
+    text = "float moved(float* p, float* q, int i) { p[i] += 1; return q[2 * i]; }"
+    moved = spy.Module.load_from_source(device, "moved_by_pointers", text).moved
+    for size in (3, 40):  # the second array is longer
+        p, q = np.zeros(size, np.float32), np.arange(2 * size, dtype=np.float32)
+        last = size - 1
+        assert moved(p, q, last) == 2 * last and moved(p, p, 0) == 1
+        assert p[last] == 1 and p[0] == 1 and p.sum() == 2
+    x = tensor(device, [1, 2])
+    assert moved(x, np.float32([7, 8, 9]), 1) == 9 and x.to_numpy().tolist() == [1, 3]
+
+
 # --- prints
 
 PRINTING = """

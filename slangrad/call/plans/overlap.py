@@ -55,6 +55,7 @@ class TouchedRegion:
     takes: bool = False
     lattice: Lattice = (0, 0, 0)
     is_host: bool = False  # memory of no device
+    by_pointer: bool = False
 
     @property
     def changes(self) -> bool:
@@ -72,8 +73,9 @@ def pairs_of(regions: Sequence[TouchedRegion]) -> list[tuple[TouchedRegion, Touc
 
 
 def _free(first: TouchedRegion, second: TouchedRegion) -> bool:
-    """The function itself is responsible for whole tensors that it writes."""
-    return first.strides is None and second.strides is None and first.writes and second.writes
+    """The function itself is responsible for whole tensors that it writes, and for pointers."""
+    whole = first.strides is None and second.strides is None and first.writes and second.writes
+    return whole or first.by_pointer or second.by_pointer
 
 
 @dataclass(slots=True)
@@ -172,9 +174,8 @@ def refuse_touched(touched: Sequence[Touched], regions: Sequence[TouchedRegion],
     """CallError where elements of a list lead to memory that the call changes."""
     for i, memory in enumerate(touched):
         for region in regions:
-            if (region.changes or memory.writes) and not (
-                region.strides is None and region.writes and memory.writes
-            ):
+            is_own_matter = region.by_pointer or (region.strides is None and region.writes and memory.writes)
+            if (region.changes or memory.writes) and not is_own_matter:
                 start = values[region.place]
                 if memory.low < start + region.high and start + region.low < memory.high:
                     raise _changed(region.label, memory.label, region.changes)
@@ -253,7 +254,7 @@ def regions_of(
             region = TouchedRegion(
                 use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes
             )
-            region.is_host = home is None
+            region.is_host, region.by_pointer = home is None, use.by_pointer
             region.lattice = lattice_of(item, shape, steps)
             if use.stream is not None:
                 region.strides = loops.strides[first + use.stream]

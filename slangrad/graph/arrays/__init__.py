@@ -1,1 +1,1 @@
-"""Traced arrays: NumPy's functions of them, their gradients, and arrays from outside."""
+"""Traced arrays: NumPy's functions of them, their gradients, and captured arrays."""

@@ -1,9 +1,9 @@
-"""Traced arrays: they answer NumPy's functions with nodes.
+"""Traced arrays: NumPy's functions of them make nodes.
 
     np.exp(x) + 1        add(exp(%x), broadcast(1))
 
-NumPy decides types: each function of one element asks the ufunc itself which types it computes in. A function that
-is not in the tables below is an error; nothing is computed behind the user's back.
+NumPy decides types: each function of one element takes the types of the ufunc itself. A function that is not in the
+tables below is an error; no value is computed on the host in secret.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def refuse(name: str, **given: object) -> None:
 def implements(
     *functions: Callable[..., object], method: str = ""
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Enter what functions of NumPy's, and a method of arrays, are for traced arrays; `**_` takes what is refused."""
+    """Register the traced version of NumPy's functions, and of a method of arrays; `**_` takes refused keywords."""
 
     def enter(own: Callable[P, R]) -> Callable[P, R]:
         name, known = method or called(functions[0]).removeprefix("np."), signature(own).parameters
@@ -82,7 +82,7 @@ def implements(
     return enter
 
 
-# What to write in place of functions that have no operator.
+# Replacements for functions without an operator.
 INSTEAD = {
     "scipy.special.erf": "a Slang function can be called: [Differentiable] float f(float x) { return erf(x); }",
     "scipy.special.expit": "1 / (1 + np.exp(-x))",
@@ -425,7 +425,7 @@ def lifted(value: object) -> Array:
 
 
 def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Operand) -> Operand:
-    """What a ufunc of NumPy's, or its `reduce`, is of traced arrays."""
+    """A ufunc of NumPy's, or its `reduce`, of traced arrays."""
     name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
     if method == "reduce" and name in REDUCTIONS:
         x = lifted(inputs[0])
@@ -500,7 +500,7 @@ def _may_be_negative(p: Operand) -> bool:
 
 
 def _of_signs(ufunc: np.ufunc, a: Array, b: Array) -> Array:
-    """A comparison of int64 with uint64, which no type holds both: where one is below 0, that says all."""
+    """A comparison of int64 with uint64, which have no common type: an operand below 0 decides the result."""
     below, outcome = (a < 0, ufunc(-1, 0)) if a.dtype.kind == "i" else (b < 0, ufunc(0, -1))
     alike: Array = ufunc(a.astype(np.uint64), b.astype(np.uint64))
     return mapped("where", [below, constant(outcome), alike], BOOL)

@@ -2,8 +2,8 @@
 
     ij,jk,kl->il        einsum(ij,jk->ik), einsum(ik,kl->il)      the order is NumPy's `einsum_path`
 
-A node `einsum` has two operands with each letter at most once in each, and no letter that one operand has alone and
-the result has not: such axes are summed before.
+A node `einsum` has two operands, with each letter at most once in each. Each letter occurs in the other operand or
+in the result; other axes are summed before.
 """
 
 from __future__ import annotations

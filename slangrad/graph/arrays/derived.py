@@ -1,4 +1,4 @@
-"""NumPy's functions of traced arrays that are written in NumPy: they need no operator of their own.
+"""NumPy's functions of traced arrays that are written in NumPy and need no operator.
 
 np.tile(x, 2)        reshape, broadcast, reshape
 """

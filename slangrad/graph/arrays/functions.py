@@ -1,4 +1,4 @@
-"""NumPy's functions of traced arrays, in terms of operators; FUNCTIONS and METHODS are all that there is.
+"""NumPy's functions of traced arrays, in terms of operators; FUNCTIONS and METHODS list all of them.
 
 Beside them stand functions that NumPy lacks: `softmax`, `log_softmax`, `layer_norm`, `batch_norm`, `stop_gradient`.
 They are written in NumPy, so they take NumPy's own arrays, too.
@@ -154,7 +154,7 @@ for _each in (np.argmax, np.argmin):
 
 
 def _different(axes: ArrayLike, ndim: int) -> list[int]:
-    """Axes counted from the front, in the order that is given."""
+    """Axes counted from the front, in the given order."""
     found = [axis_of(i, ndim) for i in np.atleast_1d(axes)]
     axes_of(found, ndim)  # refuses one that is there twice
     return found
@@ -548,11 +548,11 @@ def batch_norm(
 ) -> Operand:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels.
 
-    With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the running
-    mean and variance after it, which are (1 - momentum) times the given ones plus momentum times those of x; this
-    variance divides by n - 1. No derivative goes through these two. All other arrays have the shape (channels,), and y
-    that of x; its dtype is the common one. GraphError (E1042) where shapes do not fit, and in training for channels of
-    one value, which have no variance.
+    With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the new
+    running mean and variance. These are (1 - momentum) times the given ones plus momentum times those of x; this
+    variance divides by n - 1. No derivative goes through these two. All other arrays have the shape (channels,),
+    and y that of x; its dtype is the common one. GraphError (E1042) where shapes do not fit, and in training for
+    channels of one value, which have no variance.
     """
     given = [np.shape(each) for each in (mean, variance, gamma, beta) if each is not None]
     if np.ndim(x) < 2 or {*given} - {(), np.shape(x)[1:2]}:

@@ -1,7 +1,7 @@
 """Gradients: the loop of the textbooks, over a graph.
 
-Each node adds to the gradients of its inputs; a node is reached when all that read it have been. The results are
-nodes of the same table, so the gradient of a gradient is the same function called twice.
+Each node adds to the gradients of its inputs, after all of its readers. The results are nodes of the same table, so
+the gradient of a gradient is the same function called twice.
 """
 
 from __future__ import annotations

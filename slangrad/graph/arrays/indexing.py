@@ -34,7 +34,7 @@ def indexed(x: Array, index: object) -> Array:
 
 
 def _are_apart(parts: list[object]) -> bool:
-    """Whether something stands between indices that are integers and arrays."""
+    """Whether another index stands between those that are integers and arrays."""
     between = (type(None), type(Ellipsis), slice)
     advanced = [i for i, part in enumerate(parts) if not isinstance(part, between)]
     return bool(advanced) and advanced[-1] - advanced[0] >= len(advanced)

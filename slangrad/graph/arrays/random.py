@@ -1,4 +1,4 @@
-"""Random numbers from explicit keys: a key and a place in the result decide each number, whatever computes it.
+"""Random numbers from explicit keys: a key and a place in the result determine each number, on any device.
 
     k = random.key(0)
     noise, dropped = random.split(k)          random.normal(noise, (3, 4)), random.dropout(dropped, x, 0.1)
@@ -29,7 +29,8 @@ Sizes = int | Sequence[int]
 
 @explained("random.key")
 def key(seed: Operand) -> Operand:
-    """A key, one uint64: of an integer of any type, traced or not, modulo 2^64. GraphError (E1042) for other values."""
+    """A key, one uint64: of an integer of any type, traced or not, modulo 2^64. GraphError (E1042) for other
+    values."""
     if not isinstance(seed, Array):
         return np.uint64(index(seed) % (1 << 64))
     if seed.shape or seed.dtype.kind not in "biu":
@@ -38,8 +39,8 @@ def key(seed: Operand) -> Operand:
 
 
 def split(key: Operand, count: int = 2) -> Operand:
-    """`count` new keys, uint64 of shape (count,). A key that was split is not used again. GraphError (E1043) for a key
-    that is not one uint64, here and in all functions below."""
+    """`count` new keys, uint64 of shape (count,). A key must not be used again after a split. GraphError (E1043)
+    for a key that is not one uint64, here and in all functions below."""
     return _bits(key, (count,), OF_KEYS)
 
 
@@ -137,7 +138,7 @@ def _gaussian(bits: Operand) -> Operand:
 
 
 def _product(a: Operand, b: Operand) -> Operand:
-    """A product that is rounded before it is added to something."""
+    """A product that is rounded before an addition."""
     if not isinstance(a, Array) and not isinstance(b, Array):
         return a * b
     a, b = lifted(a), lifted(b)

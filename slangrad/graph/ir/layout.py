@@ -1,4 +1,4 @@
-"""Where the elements of a view lie: sizes, strides and an offset, counted in elements.
+"""The layout of a view: sizes, strides and an offset, counted in elements.
 
 (2, 3) without gaps   strides (3, 1)      transposed (1, 3)      broadcast to (4, 2, 3): (0, 3, 1)
 """

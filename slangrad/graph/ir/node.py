@@ -37,7 +37,7 @@ _numbers = count(1)
 
 
 class NodeAttributes(TypedDict, total=False):
-    """What operators need beside their inputs."""
+    """Attributes of operators, beside their inputs."""
 
     axes: Shape  # those that a reduction removes
     axis: int
@@ -65,7 +65,8 @@ class NodeAttributes(TypedDict, total=False):
 
 
 class Node:
-    """`attributes`: what the operator needs beside its inputs. `shape`: the size of each axis, `dtype`: of elements."""
+    """`attributes`: facts of the operator beside its inputs. `shape`: the size of each axis, `dtype`: of
+    elements."""
 
     __slots__ = ("__weakref__", "attributes", "dtype", "inputs", "number", "op", "place", "shape")
 
@@ -125,7 +126,7 @@ def topological_order(*outputs: Node) -> list[Node]:
 
 
 def in_order(roots: Sequence[T], needs: Callable[[T], Sequence[T]]) -> list[T]:
-    """The roots and all that they need, each behind those that it needs itself."""
+    """The roots and all nodes that they need, inputs first."""
     order: dict[T, None] = {}
     seen: set[T] = set()
     left = list(reversed(roots))
@@ -156,7 +157,7 @@ def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
 
 
 def substituted(outputs: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
-    """The outputs where other nodes stand for some."""
+    """The outputs with some nodes replaced."""
     return rebuilt(outputs, lambda node, inputs: values.get(node) or with_inputs(node, inputs))
 
 
@@ -193,8 +194,9 @@ def text(*outputs: Node, places: bool = True) -> str:
 
 
 def content(*outputs: Node) -> str:
-    """What a graph computes, with the bodies of its loops, and the names of Slang functions in kernels, which have a
-    digest of their modules. Lines are no part of it: a number that another function had before has that one's line."""
+    """The content of a graph, with the bodies of its loops, and the names of Slang functions in kernels, which
+    contain a digest of their modules. Lines are not part of it, because equal nodes of several functions have the
+    line of the first."""
     order = topological_order(*outputs)
     loops = (node.attributes["loop"] for node in order if node.op == "scan")
     functions = (node.attributes["function"].called for node in order if node.op == "slang")

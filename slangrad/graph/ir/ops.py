@@ -2,9 +2,9 @@
 
     row("exp", "exp({0})", lambda g, y, x: (g * y,), 8)
 
-The derivative is that of reverse mode: from the cotangent `g` of the result `y` and from the inputs to the cotangents
-of the inputs, None where there is none. It is written in NumPy over traced arrays, so it is made of operators of this
-table and can be differentiated again. Names are those of NumPy's functions.
+The derivative is that of reverse mode: a function of the cotangent `g`, the result `y` and the inputs that returns
+the cotangents of the inputs, or None. It is written in NumPy over traced arrays, so it consists of operators of
+this table and can be differentiated again. Names are those of NumPy's functions.
 
     kind       shapes                          code
     source     given                           none: an input, a captured array, a number
@@ -45,9 +45,9 @@ LN2, LN10 = log(2), log(10)
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """`slang`: of a map the expression, with {0}, {1} for its inputs; of a reduction the combination of a sum {0} and an
-    element {1}, and `start` is the first sum; {T} is the type of the result. `flops`: arithmetic operations for each
-    element of the result, of a reduction for each of the input."""
+    """`slang`: of a map the expression, with {0}, {1} for its inputs; of a reduction the combination of a sum {0}
+    and an element {1}. `start` is the first sum, and {T} the type of the result. `flops`: arithmetic operations for
+    each element of the result, of a reduction for each of the input."""
 
     name: str
     kind: str
@@ -58,12 +58,13 @@ class OperatorRow:
 
 
 def none(g: object, y: object, *xs: object) -> tuple[None, ...]:
-    """Of a function whose derivative is zero wherever it has one."""
+    """The derivative of a piecewise constant function: zero."""
     return (None,) * len(xs)
 
 
 def picked(where: Operand, g: Operand) -> Operand:
-    """The cotangent where a condition holds. It is selected: an infinite one elsewhere is not multiplied by zero."""
+    """The cotangent where a condition holds. It is selected, because an infinite one elsewhere times zero would be
+    NaN."""
     return np.where(where, g, 0)
 
 
@@ -132,7 +133,8 @@ def _einsum(g: Array, y: Array, a: Array, b: Array) -> tuple[Operand, Operand]:
 
 
 def _windows(g: Operand, y: Array, x: Array) -> tuple[Operand]:
-    """Each element is in up to `size` windows, at other places: a sum over windows of zeros that the cotangent lies in."""
+    """Each element is in up to `size` windows, at other places: a sum over windows of zeros that the cotangent lies
+    in."""
     given = y.node.attributes
     axis, size, dilation = given["axis"], given["size"], given["every"]
     n, edge = x.shape[axis], dilation * (size - 1)
@@ -146,8 +148,8 @@ def _windows(g: Operand, y: Array, x: Array) -> tuple[Operand]:
 
 
 def _conv(g: Array, y: Array, x: Array, w: Array) -> tuple[Operand, Operand]:
-    """By the image: the cotangent with zeros between its pixels, and the kernel turned around. By the kernel: the image with
-    the cotangent as kernel, stride and dilation exchanged, images in place of channels."""
+    """By the image: the cotangent with zeros between its pixels, and the kernel turned around. By the kernel: the
+    image with the cotangent as kernel, stride and dilation exchanged, images in place of channels."""
     given = y.node.attributes
     stride, padding, dilation = given["stride"], given["padding"], given["dilation"]
     spread, groups = given["spread"], given["groups"]
@@ -208,7 +210,7 @@ _TABLE = (
     OperatorRow("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
     OperatorRow("windows",        "view", vjp=_windows),
     OperatorRow("stop_gradient",  "view", vjp=none),
-    OperatorRow("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
+    OperatorRow("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; without effect on one worker
     OperatorRow("own_part",       "view"),  # a slice that differs between workers (workers/collectives.py)
     OperatorRow("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
     OperatorRow("concatenate",    "part", vjp=_concatenate),

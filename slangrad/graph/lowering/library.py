@@ -123,7 +123,7 @@ def _one_thread(setter: Setter | None) -> Iterator[None]:
 
 @cache
 def _setter() -> Setter | None:
-    """How OpenBLAS is told how many threads it has; None where NumPy has another library."""
+    """The function that sets the number of OpenBLAS's threads; None if NumPy has another library."""
     with suppress(OSError):
         maps = Path("/proc/self/maps").read_text()
         for path in {line.split()[-1] for line in maps.splitlines() if "openblas" in line}:

@@ -176,7 +176,7 @@ def _rows(fusion: Fusion, group: Group) -> list[PlanStep]:
     grid = spy.grid((prod(group.shape[:-1]), WAVE))
     index = {"int thread[2]": grid, f"int n[{len(row.numbers)}]": row.numbers}
     arguments = {**index, **parameters_of(row.whole), **pointers_to(inputs)}
-    # All lanes of a wave work on one row. The compiler is told, and computes what they share once.
+    # All lanes of a wave work on one row. The text marks this, so the compiler computes shared values once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
     return [kernel_of("rows", arguments, head + row.lines, pointers_to(outputs), group=(1, WAVE))]
 

@@ -1,4 +1,4 @@
-"""Plans, for people: kernels, bytes, operations for each byte, Slang text; as text, as HTML, as a picture.
+"""Plans for people: kernels, bytes, operations for each byte, Slang text; as text, as HTML, as a picture.
 
 print(f.explain(x))      f.explain(x).save("plan.html")      f.explain(x, dot=True)
 """

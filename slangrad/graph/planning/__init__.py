@@ -1,1 +1,1 @@
-"""Kernels to a plan: order, memory, what is computed again."""
+"""Kernels to a plan: order, memory, recomputation."""

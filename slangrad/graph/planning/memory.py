@@ -1,8 +1,8 @@
 """Places in one arena: memory of nodes that are not alive together is shared.
 
 Lifetimes go from the step that writes first to the step that reads last. Each gets the smallest gap that fits, in the
-order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these. What is only
-copied into a part of a larger array is written there at once.
+order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these. An array
+that is only copied into a part of a larger one is written there at once.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
     places = _best(list(spans.values()), sizes, max(living, default=0))
     size = max((at + n for at, n in zip(places, sizes, strict=True)), default=0)
     offsets = dict(zip(holders, places, strict=True))
-    for each in reversed(within):  # what is in another comes behind it
+    for each in reversed(within):  # an array inside of another one comes after it
         other, start = within[each]
         offsets[each] = offsets[other] + start
     return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
 
 
 def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
-    """Copies that are needless where their source lies in the part of the target that they write: their numbers, and
-    for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of their
-    sources; these have none of their own."""
+    """Copies that are needless if their source lies in the part of the target that they write. Gives their numbers,
+    and for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of
+    their sources; these have none of their own."""
     uses: dict[Holder, list[int]] = {}
     for i, step in enumerate(steps):
         for holder in dict.fromkeys(part.holder for part in step.parts):
@@ -185,7 +185,7 @@ def _placed(order: Sequence[int], sizes: Sequence[int], near: Sequence[Sequence[
 
 
 def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Where so many bytes fit between intervals in order, or after them."""
+    """The first place for so many bytes between intervals in order, or after them."""
     best, best_room, end = -1, 0, 0
     for start, stop in taken:
         room = start - end

@@ -55,7 +55,7 @@ class Overlap:
         return order
 
     def _lead_to(self, exchange: int, depth: int) -> None:
-        """All groups before a sum are as urgent as it is; sums that can begin earlier are entered later."""
+        """All groups before a sum are as urgent as the sum; sums that can begin earlier are entered later."""
         stack, seen = [exchange], {exchange}
         while stack:
             i = stack.pop()

@@ -1,10 +1,11 @@
 """The order of kernels, which decides how much memory they need between them.
 
-    dh2, dw2, dh1, dw1        dw2 before dh1: all that it alone reads is free then
+    dh2, dw2, dh1, dw1        dw2 before dh1: arrays that only dw2 reads are free then
 
-Two orders are compared by the most bytes that are alive at once: that of the graph, and one in which kernels that free
-more than they take run as soon as they can. With many workers the first is the order in which collectives run beside
-kernels; where memory is limited, the next is that order as long as values fit, and the last the one of the least bytes.
+Two orders are compared by the most bytes that are alive at once. One is that of the graph; in the other, kernels
+that free more than they take run as soon as they can. With many workers the first is the order in which collectives
+run beside kernels. With a limit of memory the next is that order as long as values fit, and the last the one of the
+least bytes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from slangrad.graph.rewriting.fuse import Group
 
 class Schedule:
     """`orders`: of groups, by their numbers, the best first; those behind it take less memory, which is limited to
-    `most` bytes. `taken`: outputs that are written over inputs, once nothing else reads these; `stuck`: those for which
-    there is no such time. `outside`: nodes that have memory of their own."""
+    `most` bytes. `taken`: outputs that are written over inputs, once nothing else reads these; `stuck`: those for
+    which there is no such time. `outside`: nodes that have memory of their own."""
 
     def __init__(
         self, groups: Sequence[Group], outside: set[Node], taken: Mapping[Node, Node], most: int | None = None
@@ -117,7 +118,7 @@ class Schedule:
         return overlap.take(i)
 
     def _freed(self, needs: list[set[int]], order: list[int]) -> int:
-        """A kernel that waits for others to read what it overwrites, and they wait for it: it overwrites nothing."""
+        """A kernel and the readers of its overwritten input wait for each other: then it overwrites no input."""
         done = set(order)
         i = next(i for i, each in enumerate(self._data) if i not in done and each <= done)
         self.stuck.update(self._groups[i].roots)
@@ -128,7 +129,8 @@ class Schedule:
         return sum(root.nbytes for root in self._groups[i].roots if root in self._inside)
 
     def _taken(self, i: int) -> int:
-        """Bytes that are alive during a kernel, and were not before. What is copied into a buffer lies there."""
+        """Bytes that are alive during a kernel, and were not before. Arrays that are copied into a buffer lie
+        there."""
         made = self._made(i)
         return max(0, self._change(i)) if self._groups[i].kind == "part" else made
 
@@ -140,7 +142,7 @@ class Schedule:
         )
 
     def _ended(self, i: int) -> list[Node]:
-        """The nodes that nothing reads any more for this kernel's sake: its own, but for what a collective sends, and
+        """The nodes whose last reader is this kernel: its own inputs (except those that a collective sends), and
         those of collectives that it waits for."""
         own = [] if self._groups[i].kind == "exchange" else [i]
         return [node for j in (*own, *self._awaited(i)) for node in self._uses[j]]

@@ -66,8 +66,8 @@ def is_product(node: Node) -> bool:
 
 
 def scaled_product(node: Node, graph: Graph) -> Iterator[Replacements]:
-    """(x @ w) * s, where s is the same for all rows, is x @ (w * s): batch norm after a convolution is that, and a sum.
-    Where s is the same for all columns, it is (x * s) @ w. A quotient likewise."""
+    """(x @ w) * s, where s is the same for all rows, is x @ (w * s): batch norm after a convolution is that, and a
+    sum. Where s is the same for all columns, it is (x * s) @ w. A quotient likewise."""
     for i in (0, 1) if node.op == "multiply" else (0,) if node.op == "divide" else ():
         product, scale = node.inputs[i], node.inputs[1 - i]
         if not is_product(product):
@@ -224,5 +224,5 @@ CHOICES: tuple[tuple[Choice, str], ...] = (
     (slice_of_product, "top((cat(v, w) @ x)) -> (v @ x)"),
     (chain_of_products, "((v @ w) @ x) -> (v @ (w @ x))"),
 )
-# The sums within these can be larger than those of the program. Halves have no room for that.
+# Intermediate sums can be larger than those of the program, too large for halves.
 WIDER = (product_of_scaled, sum_of_product, chain_of_products)

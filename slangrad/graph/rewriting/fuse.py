@@ -1,4 +1,4 @@
-"""Fusion: which nodes are stored in memory, and which are computed where they are read.
+"""Fusion: which nodes are stored in memory, and which are computed at their readers.
 
     e = d + (a + b) * c        three maps, two of them read once        one kernel: a, b, c, d -> e
 
@@ -31,7 +31,7 @@ JoinKey = tuple[
 
 @dataclass(frozen=True, slots=True)
 class ArrayRead:
-    """An array that a group reads, and how. `whole`: at places that are computed."""
+    """An array that a group reads, and how. `whole`: at computed indices."""
 
     node: Node
     layout: StridedLayout
@@ -68,7 +68,7 @@ class Group:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is too much for one kernel. Each part of a buffer has a kernel of its own."""
+        """Whether it is too much for one kernel. Each part of a buffer has its own kernel."""
         kernels = len(self.roots[0].inputs) if self.kind == "part" else 1
         return len(self.leaves) > MOST_LEAVES * kernels or self.ops > MOST_OPS * kernels
 
@@ -149,7 +149,7 @@ class Fusion:
         group = Group(kind, root.shape if kind in ("map", "loop") else root.inputs[0].shape, [root])
         if kind == "loop":
             read = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
-            group.roots = read or [root]  # a part of a graph, whose cost is asked, may end with a loop
+            group.roots = read or [root]  # a part of a graph may end with a loop
         if kind == "part":
             for part in root.inputs:
                 self._visit(group, part, (), {}, part.size)
@@ -165,7 +165,7 @@ class Fusion:
     def _visit(
         self, group: Group, node: Node, views: Views, seen: Seen, size: int, is_root: bool = False
     ) -> None:
-        """What a value is computed from, without recursion: chains of maps may be long."""
+        """The operands of a value, without recursion: chains of maps may be long."""
         left = [(node, views)]
         while left:
             key = node, views = left.pop()
@@ -181,7 +181,7 @@ class Fusion:
                 left += self._computed(group, node, views, size)[::-1]
 
     def _computed(self, group: Group, node: Node, views: Views, size: int) -> list[tuple[Node, Views]]:
-        """What a node that is computed in a group reads there."""
+        """The reads of a node that is computed in a group."""
         if group.kind in ("contract", "loop", "exchange"):
             raise NotFusible
         group.flops += OPS[node.op].flops * size
@@ -306,7 +306,7 @@ class Fusion:
         return groups
 
     def _with_row(self, groups: list[Group], i: int) -> list[Group] | None:
-        """The groups where all that may go into the kernel of one reduction is in it."""
+        """The groups with all groups that fit into the kernel of one reduction merged into it."""
         start, end = groups[i], i + MOST_AHEAD
         if start.kind != "reduce" or not _is_row(start, start.shape):
             return None
@@ -415,7 +415,8 @@ def _is_row(group: Group, shape: Shape) -> bool:
 
 
 def _even(group: Group, shape: Shape) -> bool:
-    """Whether each array that is read has one step from row to row. A number of each row may be read from any place."""
+    """Whether each array that is read has one step from row to row. A number of each row may be read from any
+    place."""
     kept, may_gather = len(shape) - 1, len(shape) == 2 and group.shape != shape
     return all(
         may_gather if leaf.whole else len(joined(shape[:-1], [leaf.layout.strides[:kept]])[0]) < 2
@@ -424,7 +425,7 @@ def _even(group: Group, shape: Shape) -> bool:
 
 
 def _fits(group: Group, shape: Shape, roots: set[Node]) -> bool:
-    """Whether a group does something with each row of this shape, and reads the results of others at the same row."""
+    """Whether a group computes on each row of this shape, and reads the results of others at the same row."""
     if group.kind == "reduce":
         if group.shape != shape or not _is_row(group, shape):
             return False
@@ -457,8 +458,8 @@ def own_layout(node: Node, layouts: Mapping[Node, StridedLayout]) -> StridedLayo
 
 
 def with_copies(outputs: Sequence[Node], layouts: dict[Node, StridedLayout]) -> list[Node]:
-    """The graph with copies where a view has no strides, where an output is no result of a kernel of its own, and where
-    a number is read as an array."""
+    """The graph with copies of views without strides, of outputs that are no result of their own kernel, and of
+    numbers that are read as arrays."""
     seen: dict[Node, StridedLayout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:

@@ -2,8 +2,8 @@
 
     rewritten([y])      the same values, by fewer and cheaper nodes
 
-The cost of a choice is found by fusing both sides together with what stands around them: nodes that only the old side
-needs, and the kernels that read the result.
+The cost of a choice comes from fusing both sides with their surroundings: nodes that only the old side needs, and
+the kernels that read the result.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Rewriter:
     # --- rules that pay by cost
 
     def _taken(self, graph: Graph) -> dict[Node, Node]:
-        """Choices that pay and do not touch each other. One of several nodes makes some depend on the inputs of others:
-        so that no cycle comes from that, two of these have no places in common."""
+        """Choices that pay and do not touch each other. One of several nodes makes some depend on the inputs of
+        others: so that no cycle comes from that, two of these have no places in common."""
         taken, touched, end = dict[Node, Node](), set[Node](), -1
         for node in graph.index:
             for found in self.choices(node, graph):
@@ -163,7 +163,7 @@ def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
 
 
 def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]:
-    """The nodes of other graphs that are not known."""
+    """The nodes of other graphs without an entry."""
     found, left = dict[Node, None](), list(roots)
     while left:
         node = left.pop()

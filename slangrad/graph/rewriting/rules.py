@@ -234,9 +234,9 @@ def product_of_views(node: Node) -> Array | None:
 
 
 def sum_of_repeated(node: Node) -> Array | None:
-    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x. Of
-    floats k is a number that does not make x smaller, or sum(x) is of a softmax: else sum(x) could be infinite where
-    sum(k * x) is not."""
+    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x.
+    For floats k must be a number that does not make x smaller, or sum(x) must be of a softmax. Else sum(x) could be
+    infinite where sum(k * x) is not."""
     if node.op != "sum":
         return None
     (x,), axes = node.inputs, node.attributes["axes"]

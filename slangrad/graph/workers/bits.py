@@ -1,12 +1,12 @@
 """The same bits for 1, 2, 4 and 8 workers: the rows of a batch are always cut into eight shards.
 
     8 shards on 2 workers        worker 0: shards 0 1 2 3, one after another      worker 1: shards 4 5 6 7
-    sum over all                 ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))        one tree, whoever holds its leaves
+    sum over all                 ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))        one tree for any number of workers
 
 Each shard is a worker of a mesh of eight. Its plans have the same shapes, and so the same kernels, whatever the number
-of workers. A phase is the part of its graph between two collectives: a worker runs a phase for all its shards, then
-combines their results with those of the other workers. The last phase, the update, is the same for all shards, and runs
-once.
+of workers. A phase is the part of its graph between two collectives. A worker runs a phase for all its shards, then
+combines their results with those of the other workers. The last phase, the update, is the same for all shards, and
+runs once.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def is_collective(node: Node) -> bool:
 
 @dataclass(slots=True)
 class ShardPhase:
-    """`plan` computes `targets` from `boundary`: inputs, results of collectives, and results of earlier phases. `ends`:
-    the collectives after it."""
+    """`plan` computes `targets` from `boundary`: inputs, results of collectives, and results of earlier phases.
+    `ends`: the collectives after it."""
 
     targets: list[Node]
     boundary: list[Node]

@@ -6,7 +6,7 @@
     "parameters"    cut           cut                       parameters: all_gather; gradients: all_to_all, sum
     "auto"          each as search.py finds it
 
-`graph.shard` of a parameter in the loss cuts it, too; what is cut beside that is cut further. Parameters are cut when
+`graph.shard` of a parameter in the loss cuts it, too; a partition cuts it further. Parameters are cut when
 the first plan is made, and state takes memory when the first step is made.
 """
 
@@ -128,8 +128,8 @@ class WorkerParameters:
         return self.owners is None or self.owners[i] == self._mesh.stage
 
     def held_bytes(self) -> list[int]:
-        """Of a worker, for each parameter with the sum of its gradients and its state; the least that is possible where
-        partitions are to be found."""
+        """Of a worker, for each parameter with the sum of its gradients and its state; the least that is possible
+        where partitions are to be found."""
         count, sums = parts(self._mesh.batch_cuts, self._mesh.cuts), 1
         if self._partition == AUTO:
             count, sums = prod(self._mesh.cuts.values()), prod(self._mesh.cuts.values()) // count

@@ -123,18 +123,25 @@ class BufferLeaf(Leaf):
         self.bounded = not self.counted
 
     def layout_finder(self) -> Find:
-        return (lambda value: (home_of(value), self._find(value)[1])) if self.counted else home_of
+        return self._home_and_size
+
+    def _home_and_size(self, value: HostValue) -> tuple[object, int]:
+        """The size counts where it is part of the footprint."""
+        home = home_of(value)
+        return home, self._find(value)[1] if self.counted or home is None else 0
 
     def footprint(self, value: HostValue) -> Footprint:
-        """The memory of a buffer. A pointer has none: the function itself decides which elements it touches."""
-        homes = [(type(value).__name__, home_of(value))]
-        if not self.counted:
+        """The memory of a buffer. A pointer into a device has none: the function itself decides which elements it
+        touches. Memory of the host goes to devices that do not reach it as a whole."""
+        home = home_of(value)
+        homes = [(type(value).__name__, home)]
+        if not self.counted and home is not None:
             return Footprint(homes=homes)
         address, size = self._find(value)
-        memory = StridedMemory(address, (size,), (1,), 1, home_of(value))
-        return Footprint(
-            uses=[Use(self.label, self.name, memory, reads=True, writes=self.written)], homes=homes
-        )
+        memory = StridedMemory(address, (size,), (1,), 1, home)
+        by_pointer = not self.counted
+        use = Use(self.label, self.name, memory, reads=True, writes=self.written, by_pointer=by_pointer)
+        return Footprint(uses=[use], homes=homes)
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
         setters: dict[str, Setter] = {self.name: self._put}

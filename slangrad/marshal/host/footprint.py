@@ -36,7 +36,7 @@ class Use:
     """The use of a memory by a call. `takes`: a derivative is read there; `adds`: one is accumulated.
 
     Its address is scalar number `at` of the kernel's parameter `name`. `stream` is the stream of the leaf that
-    leads there, None if the function itself chooses the elements.
+    leads there, None if the function itself chooses the elements. `by_pointer`: overlaps are the function's own matter.
     """
 
     label: str
@@ -48,6 +48,7 @@ class Use:
     takes: bool = False
     at: int = 0
     stream: int | None = None
+    by_pointer: bool = False
 
 
 @dataclass(slots=True)

@@ -58,19 +58,19 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
         step.wait()
 
     Returns the number of steps made so far: 0 where the folder has no checkpoint. Loading sets parameters, and the
-    optimizer's state, settings (such as lr) and number of steps. All workers call this, with a folder that all see; the
-    mesh, `partition` and number of workers may be others than those that saved.
+    optimizer's state, settings (such as lr) and number of steps. All workers call this, with a folder that all see;
+    the mesh, `partition` and number of workers may be others than those that saved.
 
     A step after which it saves waits until the save before has ended and numbers are copied; they are written while
-    the next steps run. The `keep` newest checkpoints stay. Each has its name only when it is complete, so that one that
-    was not finished is never loaded. `step.wait()` returns when the last save is on the disk, as the end of the program
-    does. torch.distributed.checkpoint writes the files, for one worker, too. It unpickles what it reads: load only
-    folders that you trust.
+    the next steps run. The `keep` newest checkpoints stay. Each has its name only when it is complete, so that one
+    that was not finished is never loaded. `step.wait()` returns when the last save is on the disk, as the end of
+    the program does. torch.distributed.checkpoint writes the files, for one worker, too. It unpickles what it
+    reads: load only folders that you trust.
 
     GraphError (E1049) where the folder cannot be used, or its newest checkpoint is damaged or that of other parameters
-    or another optimizer; then nothing is loaded. A save that fails is a GraphError of the next step, before it is made,
-    or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where another worker
-    is gone.
+    or another optimizer; then nothing is loaded. A save that fails is a GraphError of the next step, before it is
+    made, or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where
+    another worker is gone.
     """
     if not hasattr(step, "checkpoints"):
         said = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
@@ -120,7 +120,7 @@ class Checkpoints:
         atexit.register(_at_exit, ref(self))
 
     def _found(self) -> tuple[str | None, str]:
-        """The newest checkpoint, and a name for what this run writes. All take those of worker 0."""
+        """The newest checkpoint, and a name for the files of this run. All take those of worker 0."""
         self.folder.mkdir(parents=True, exist_ok=True)
         trial = self.folder / f"{INCOMPLETE}{uuid4().hex}"
         trial.mkdir()
@@ -139,7 +139,7 @@ class Checkpoints:
             raise self._explained(f"{path}: {error}", error) from error
 
     def _read(self, path: Path) -> tuple[About, Forms]:
-        """What is in a checkpoint, its files compared with their sums: each worker looks at some."""
+        """The content of a checkpoint, its files compared with their sums: each worker reads some."""
         STORAGE.check(path, self._mesh.rank, self._mesh.workers)
         about = json.loads((path / STORAGE.ABOUT).read_text())
         return about, STORAGE.forms(path)
@@ -174,7 +174,7 @@ class Checkpoints:
         return made
 
     def _take(self, about: About, pieces: Mapping[str, TensorBox]) -> None:
-        """Go on from what was read; the optimizer says first whether it fits."""
+        """Go on from the loaded state; the optimizer first checks whether it fits."""
         names = self._optimizer.names
         state: list[dict[str, np.ndarray]] = [{} for _ in names]
         shapes = [part.numbers.shape for part, _ in self._optimizer.advance(is_planned=True)]
@@ -280,7 +280,7 @@ class Checkpoints:
             self._failed = steps, error
 
     def _forget(self, steps: int) -> None:
-        """Remove old checkpoints, and what earlier runs did not complete."""
+        """Remove old checkpoints, and incomplete ones of earlier runs."""
         found = _steps_in(self.folder, COMPLETE)
         for name in sorted(found, key=found.__getitem__)[: -self.keep]:
             self._remove(self.folder / name)
@@ -295,7 +295,7 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def _together(self, action: Callable[[], R]) -> list[R]:
-        """What all workers find. GraphError on all where one fails."""
+        """The results of all workers. GraphError on all where one fails."""
         try:
             found: list[R] = self._watched(lambda: STORAGE.gathered(action, self._group))
         except (STORAGE.StorageError, RuntimeError) as error:
@@ -303,7 +303,8 @@ class Checkpoints:
         return found
 
     def _watched(self, action: Callable[[], R]) -> R:
-        """What an action gives that waits for other workers: in a thread, so that this one looks whether they live."""
+        """The result of an action that waits for other workers: in a thread, so that this one can check whether
+        they live."""
         made: Future[R] = Future()
 
         def run() -> None:
@@ -318,7 +319,7 @@ class Checkpoints:
         return made.result()
 
     def _explained(self, message: str, error: Exception) -> Exception:
-        """WorkerLost where torch.distributed says that others are not there."""
+        """WorkerLost where torch.distributed reports missing workers."""
         is_own = isinstance(error, spy.CallError)
         if self._group is not None and isinstance(error, RuntimeError) and not is_own:
             return self._lost(error)

@@ -2,7 +2,7 @@
 
 __0_0.distcp           the pieces of worker 0
 .metadata              which numbers are in which file
-about.json             what the caller writes last
+about.json             data that the caller writes last
 __0_0.distcp.crc32     a sum by which damage is found, and one of each other file
 """
 
@@ -48,7 +48,7 @@ warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning) 
 
 
 class StorageError(Exception):
-    """What one of the workers could not write or read, raised on all."""
+    """The failure of one worker to write or read, raised on all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def group_of(mesh: Mesh) -> dist.ProcessGroup | None:
 
 
 def gathered(action: Callable[[], R], group: Processes) -> list[R]:
-    """What an action gives on each worker. StorageError on all where it fails on one."""
+    """The result of an action on each worker. StorageError on all where it fails on one."""
     own = list[R](), ""
     try:
         own = [action()], ""

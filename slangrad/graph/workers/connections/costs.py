@@ -4,7 +4,8 @@ links = graph.measure_links()                   each worker calls it, and all ge
 links.save("links.json")
 links.seconds("all_reduce", 16, 4 << 20)        among 16 neighboring workers
 
-A host holds `workers_per_host` neighboring workers. A collective over several hosts first combines what is on a host.
+A host holds `workers_per_host` neighboring workers. A collective over several hosts first combines the values of a
+host.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ NETWORK: Costs = dict.fromkeys(PATTERNS, Cost(1e-4, 1e9))
 
 @dataclass(frozen=True)
 class Links:
-    """`host`, `network`: the cost of each collective among workers of one host, and among hosts. `overlap`: the part of
-    the shorter of a collective and of kernels that is hidden where both run together. `machine`: of one worker.
-    ValueError for numbers that are no times, rates or parts."""
+    """`host`, `network`: the cost of each collective among workers of one host, and among hosts. `overlap`: the
+    part of the shorter of a collective and of kernels that is hidden where both run together. `machine`: of one
+    worker. ValueError for numbers that are no times, rates or parts."""
 
     host: Costs = field(default_factory=lambda: HOST)
     network: Costs = field(default_factory=lambda: NETWORK)
@@ -200,7 +201,7 @@ def _seconds(mesh: Mesh, name: str, axis: str, size: int) -> float:
 
 
 def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Pending | _Messages]:
-    """What begins a collective, or messages to the next worker, and gives what is to be waited for."""
+    """A function that begins a collective, or messages to the next worker, and returns an object to wait for."""
     collective = mesh.collective(name, axis)
     whole = np.zeros((collective.count, size // 4 // collective.count), np.float32)
     if name == "send":

@@ -2,11 +2,11 @@
 
 dead                     its connections break, and there are no more signs of it
 stopped                  no sign for 8 seconds, while another worker waits for it
-ended                    it says so; others that still wait for it do so in vain
+ended                    its last sign says so; others must not wait for it
 another program          plans are compared when they are first run; steps and exchanges are counted with checksums
 in an endless loop       it gives signs, so others wait until their time is over
 
-The first worker that finds out tells all others, so that all name the same one.
+The first worker that finds out publishes it, so that all name the same one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CHECK = 0.05  # seconds between two looks at the signs of others
 SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the same where a connection broke
-GRACE = 1.0  # seconds in which what another worker still sends may come
+GRACE = 1.0  # seconds in which data of another worker may still arrive
 FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
 CHECK_THESE = (
@@ -62,8 +62,8 @@ class Verdict(NamedTuple):
 
 
 class Watch:
-    """What this worker knows of the others. `store`: a connection for this object alone; `holder`: the worker whose
-    process holds the store, -1 where that is none. `timeout`: seconds that it waits for the others."""
+    """The state of the other workers. `store`: a connection for this object alone; `holder`: the worker whose
+    process holds the store, -1 without one. `timeout`: seconds that it waits for the others."""
 
     def __init__(self, store: dist.Store, rank: int, workers: int, holder: int, timeout: float) -> None:
         self.rank, self.timeout = rank, timeout
@@ -92,7 +92,7 @@ class Watch:
         self.agree(plan)
 
     def meet(self, name: str) -> None:
-        """This worker begins what all have to do. WorkerLost where others do something else."""
+        """This worker begins an event of all workers. WorkerLost where others begin another one."""
         self.agree(f"{name} after {self._done.get('steps', (0, 0))[0]} events")
 
     def note(self, collective: str, over: str) -> None:
@@ -152,7 +152,7 @@ class Watch:
     # --- findings
 
     def _check(self, collective: str, waited: float, unheard: float) -> None:
-        """WorkerLost where something is known by now."""
+        """WorkerLost if a lost worker is known by now."""
         verdict = self._known(f"no answer for {SILENT:g} s" if unheard > SILENT else None)
         if verdict is None:
             verdict = self._apart_from() or self._gone(waited, SILENT)
@@ -175,7 +175,7 @@ class Watch:
         return Verdict((heart.holder,), f"worker {heart.holder} is gone: {said}, which was there")
 
     def _gone(self, waited: float, silent: float) -> Verdict | None:
-        """A worker that has ended, or that gives no signs. `waited`: what has come by then will not come."""
+        """A worker that has ended, or that gives no signs. `waited`: no more data will arrive."""
         for rank, seen in list(self._heart.seen.items()):
             if seen.sign.has_ended and (not waited or waited > GRACE):
                 return Verdict((rank,), f"worker {rank} has ended its program, {seen.sign.place}")

@@ -1,9 +1,9 @@
-"""Signs of life: a thread of each worker tells the others how far it is, through torch.distributed's store.
+"""Signs of life: a thread of each worker publishes its progress in torch.distributed's store.
 
 sign of worker 1        [17, 3, "all_reduce over data", false, {"steps": [3, 911], "data": [3, 4711]}]
 
 It is written every half second, and two neighbors read it, so the store's work grows with the number of workers alone.
-The thread alone asks the store: where the store does not answer, this worker goes on.
+Only the thread reads the store: if the store does not answer, this worker goes on.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LEAVING = 1.0  # seconds for which the holder of the store stays for others that
 
 
 class Sign(NamedTuple):
-    """`beat`: a number that grows; `step`: the one that the worker is at; `at`: the collective that it waits for;
-    `done`: for each sequence of events how many there were, and a checksum of them."""
+    """`beat`: a number that grows; `step`: the current step of the worker; `at`: the collective that it waits for.
+    `done`: for each sequence of events their number, and a checksum of them."""
 
     beat: int
     step: int
@@ -106,7 +106,7 @@ class Heartbeat:
         self._wake.set()
 
     def publish(self, verdict: str) -> None:
-        """Tell all workers; the first verdict stays."""
+        """Publish a verdict to all workers; the first one stays."""
         self._orders.append(partial(self._store.compare_set, "verdict", "", verdict))
         self._wake.set()
 
@@ -121,7 +121,7 @@ class Heartbeat:
         return self.time - self.seen[rank].since if rank in self.seen else 0.0
 
     def leave(self) -> None:
-        """Tell the others that this worker ends, and end the thread."""
+        """Publish that this worker ends, and end the thread."""
         self._leaves = time.monotonic()
         self._wake.set()
         if self._thread is not None:
@@ -170,7 +170,7 @@ class Heartbeat:
         self._vote = vote
 
     def _count(self, vote: Vote) -> None:
-        """Where all agree, two questions are enough."""
+        """If all agree, two reads are enough."""
         if self._store.add(vote.name, 0) < self.workers:
             return
         texts = [vote.text.encode()] * self.workers
@@ -181,7 +181,7 @@ class Heartbeat:
         vote.has_ended.set()
 
     def _may_leave(self, since: float) -> bool:
-        """Whose process holds the store waits a little, as others would not know why it is gone."""
+        """The worker whose process holds the store waits a little, so that others can read why it ends."""
         if self.rank != self.holder or time.monotonic() - since > LEAVING:
             return True
         self.sees_all = True

@@ -28,7 +28,7 @@ _watches: dict[object, Watch] = {}  # by the process group that they are of
 
 
 def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
-    """A link for each axis of a mesh of several workers, and what watches all workers. Each worker calls this.
+    """A link for each axis of a mesh of several workers, and the watch over all workers. Each worker calls this.
     WorkerLost where one does not come, GraphError (E1048) where the program connected GPUs only."""
     if "cpu:" not in dist.get_backend_config():
         note = 'init_process_group("cpu:gloo,cuda:nccl")'
@@ -82,8 +82,9 @@ class Link:
             raise self.watch.lost(said, error) from error
 
     def send(self, array: np.ndarray, to: int, tag: int) -> Transfer:
-        """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of the
-        result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by `wait`."""
+        """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of
+        the result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by
+        `wait`."""
         said = f"send {tag} to {self.over}={to}"
         self.watch.note(f"send {tag}, {array.nbytes} bytes", self.sequence)
         begin = partial(
@@ -131,7 +132,7 @@ class Pending:
             raise self.watch.lost(self.name, error) from error
 
     def _ends_within(self, seconds: float) -> bool:
-        """Wait for it that long. The error of a wait that is over says nothing of the collective."""
+        """Wait for it that long. The error of a timeout is not an error of the collective."""
         try:
             self.work.wait(timedelta(seconds=seconds))
         except RuntimeError:

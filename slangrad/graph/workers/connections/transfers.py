@@ -1,8 +1,8 @@
 """Messages between two workers that are on their way.
 
-torch.distributed does not say whether a message has ended before one waits for it, and a wait cannot be left when the
-other worker is lost. So a thread waits, and the worker waits for the thread, which it can leave. A thread that came
-back when the program has ended would abort it: at the end all that are left are told that time is out.
+torch.distributed does not report whether a message has ended before a wait, and a wait cannot be left when the
+other worker is lost. So a thread waits, and the worker waits for the thread, which it can leave. A thread that
+returned after the end of the program would abort it, so at the end all remaining waits time out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAVING, SHORT = 2.0, 0.005  # seconds: for all that is left at the end of a pro
 
 
 class Transfer:
-    """`begin` starts the message, and gives what is to be waited for."""
+    """`begin` starts the message, and returns an object to wait for."""
 
     def __init__(self, begin: Callable[[], dist.Work], name: str, watch: Watch) -> None:
         self._name, self._watch = name, watch

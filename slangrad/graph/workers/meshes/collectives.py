@@ -7,9 +7,9 @@
 A collective begins when its input is there, and ends where its result is read first: kernels between these two run
 meanwhile. torch.distributed moves the data, without a copy.
 
-All workers begin the same collectives in the same order, so nothing that differs between workers may decide which
-there are. A worker's own part of an array is an operator that no rule looks into, and each collective has an empty part
-of the one before it as its last input.
+All workers begin the same collectives in the same order, so the set of collectives must not depend on values that
+differ between workers. A worker's own part of an array is an opaque operator for rules. The last input of each
+collective is an empty part of the one before it.
 """
 
 from __future__ import annotations

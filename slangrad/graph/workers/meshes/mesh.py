@@ -4,8 +4,8 @@
     graph.mesh(data=2, model=4)     worker 5 stands at data=1, model=1
     graph.mesh("data", model=4)     as many on "data" as there are
 
-`torchrun` starts the workers; torch.distributed connects them. A program that `python` runs is one worker, and needs no
-torch.
+`torchrun` starts the workers; torch.distributed connects them. A program that `python` runs is one worker, and
+needs no torch.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
-    which workers have other parts of a batch. `links`: for each axis of several workers the connection to the others,
-    and `watch`, which knows how these are; a mesh that is only planned for has neither."""
+    which workers have other parts of a batch. `links`: for each axis of several workers the connection to the
+    others; `watch`: the state of these. A mesh for plans alone has neither."""
 
     sizes: Mapping[str, int]
     rank: int = 0
@@ -57,7 +57,7 @@ class Mesh:
 
     @property
     def cuts(self) -> dict[str, int]:
-        """Those along which tensors may be cut: all but that of stages."""
+        """The axes along which tensors may be cut: all but that of stages."""
         return {name: n for name, n in self.several.items() if name != STAGES}
 
     @property
@@ -131,13 +131,13 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
     An axis `stages` is that of layers, for `graph.train`: its workers hold different ones.
 
     `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
-    axis, else all but "stages". Along the others they pass the same. `timeout`: seconds that a worker waits for another
-    that is alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once,
-    one whose process stands still for 8 seconds is lost, too.
+    axis, else all but "stages". Along the others they pass the same. `timeout`: seconds that a worker waits for
+    another that is alive; all meshes of a program have that of the last one. A worker whose process is gone is lost
+    at once, one whose process stands still for 8 seconds is lost, too.
 
-    GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
-    where they cannot be connected, and for a timeout that is no positive number. WorkerLost where one of them does not
-    call `mesh`.
+    GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not
+    installed, and where they cannot be connected. A timeout that is no positive number has the same code.
+    WorkerLost where one of them does not call `mesh`.
     """
     said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
     if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not 0 < timeout < inf:

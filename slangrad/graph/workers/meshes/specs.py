@@ -82,9 +82,9 @@ def shard(x: T, *axes: str | Sequence[str] | None) -> T | Array:
     """The same array; of a traced one, each worker holds a part. `axes`: for each axis of x the axis of the mesh that
     cuts it, several in a tuple, or None; those that are left out are whole.
 
-    A parameter that a loss function gives here first is stored like that, too. GraphError (E1048) for another number of
-    axes, or for values that are no names; when the plan is made, where the mesh has no such axis, or the size is no
-    multiple of its workers.
+    A parameter that a loss function gives here first is stored like that, too. GraphError (E1048) for another
+    number of axes, or for values that are no names. The plan raises it if the mesh has no such axis, or if the size
+    is no multiple of its workers.
     """
     if not isinstance(x, Array):
         return x

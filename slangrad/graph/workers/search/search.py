@@ -3,10 +3,10 @@
     minimize    seconds of each strategy + seconds of the collectives between a node and those who read it
     so that     each cluster has one strategy, and what a worker holds fits
 
-It is a linear program in whole numbers, solved by HiGHS: one variable for each strategy of a cluster, and for each edge
-one for each pair of the spec that is held and those that are wanted. A node that is converted to one spec for several
-readers is paid for once. Where the program is large, clusters with equal neighborhoods, such as those of equal layers,
-share their variables; and the axes of the mesh are chosen for one after another, and all but the last once more.
+It is a linear program in whole numbers, solved by HiGHS. There is one variable for each strategy of a cluster, and
+for each edge one for each pair of a held and a wanted spec. A node that is converted to one spec for several
+readers is paid for once. In a large program, clusters with equal neighborhoods, such as those of equal layers,
+share their variables. The axes of the mesh are then decided one after another, and all but the last once more.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Problem:
         self.bytes = self._bytes(_alive(order, clusters, self.stages), clusters.of, layers)
 
     def _bytes(self, living: Mapping[Node, bool], at: Mapping[Node, int], layers: Layers) -> list[list[int]]:
-        """What each strategy holds, and what of it is alive when most is. A stage has the values of as many
+        """The bytes that each strategy holds, and those alive at the peak. A stage has the values of as many
         micro-batches as there are stages from it on."""
         found = [[each.held for each in cluster.strategies] for cluster in self.clusters]
         # A gradient of a micro-batch, before it is added.
@@ -157,8 +157,8 @@ class Problem:
         return found
 
     def kept(self, node: Node, held: Spec, wanted: Spec) -> int:
-        """The bytes of what is converted once for all micro-batches: it stays while these run. Parts that are no rows
-        are put in order by a copy."""
+        """The bytes of values that are converted once for all micro-batches: they stay while these run. Parts that
+        are no rows are put in order by a copy."""
         if MICRO not in self._sizes or held == wanted or MICRO in held.used & wanted.used:
             return 0
         copies = 2 if any((*held.axes[1:], *wanted.axes[1:])) else 1
@@ -230,7 +230,7 @@ def _numbered(keys: Iterable[object]) -> list[int]:
 
 
 def _content(cluster: NodeCluster) -> object:
-    """All that strategies follow from."""
+    """The key of a cluster's strategies."""
     at = {node: i for i, node in enumerate(cluster.nodes)}
     nodes = tuple(
         (
@@ -249,8 +249,8 @@ Columns = list[int]
 
 
 class LinearProgram:
-    """Rows and columns of the linear program. `kinds`: for each cluster the number of its variables; `groups`: those of
-    the problem, equal ones merged. `least`: bytes are minimized instead of seconds."""
+    """Rows and columns of the linear program. `kinds`: for each cluster the number of its variables; `groups`:
+    those of the problem, equal ones merged. `least`: bytes are minimized instead of seconds."""
 
     def __init__(self, problem: Problem, kinds: Sequence[int], groups: Merged, least: bool = False) -> None:
         self.is_infeasible = False

@@ -2,8 +2,8 @@
 
     x: [data, -]   w: [-, -]      x @ w: [data, -]       the gradient x.T @ g: [-, -] sum over data
 
-In order, each node is cut as its largest input is. A partial sum stays one through operators that are linear, as long
-as that does not make it larger: two gradients of one parameter are added before they are summed over workers.
+In order, each node is cut as its largest input is. A partial sum stays one through linear operators, as long as
+that does not make it larger. So two gradients of one parameter are added before they are summed over workers.
 """
 
 from __future__ import annotations

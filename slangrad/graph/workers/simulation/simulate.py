@@ -1,4 +1,4 @@
-"""The time of a step on a cluster that is not here: the plan of one worker, and the costs of its kernels and links.
+"""The simulated time of a step on a cluster: the plan of one worker, and the costs of its kernels and links.
 
     print(graph.simulate(step, x, y, graph.cluster(workers=1024, links="h200.json")))
 
@@ -89,8 +89,8 @@ def simulate(
     *batch_and_cluster: Any,
     measured: bool = False,  # trees of arrays, and a Cluster
 ) -> Simulation:
-    """A step of `graph.train` on a cluster: `simulate(step, x, y, cluster)`, where x and y are the part of a batch that
-    each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
+    """A step of `graph.train` on a cluster: `simulate(step, x, y, cluster)`, where x and y are the part of a batch
+    that each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
 
     `measured`: each kernel of the plan is compiled and run here, with memory for one worker; else the cost model gives
     its seconds. GraphError (E1043) without a step or a cluster.

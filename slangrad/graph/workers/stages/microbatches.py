@@ -2,8 +2,8 @@
 
     mesh data=2, micro-batches=4       rows 0-7 on worker 0: 0-1, 2-3, 4-5, 6-7        rows 8-15 on worker 1
 
-They are an axis of the mesh that has no workers: the graph of one micro-batch has sums over it. What differs from one
-to the next follows from a number, which is an input of the graph.
+They are an axis of the mesh that has no workers: the graph of one micro-batch has sums over it. The differences
+between micro-batches follow from a number, which is an input of the graph.
 """
 
 from __future__ import annotations

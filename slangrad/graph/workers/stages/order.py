@@ -78,15 +78,16 @@ class StageSchedule:
         return [*turns, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
 
     def _arrivals(self) -> dict[Key, list[Message]]:
-        """All messages of a piece are waited for where one of them is read first, so that those between two stages are
-        in the order in which they are sent; those for a later part at the end of their own."""
+        """A stage waits for all messages of a piece at the first read of one of them, so that messages between two
+        stages arrive in the order in which they are sent. It waits for messages of a later part at the end of their
+        own part."""
         left = {
             message.node: message for message in self._pieces.messages.values() if message.to == self.stage
         }
         arrivals: dict[Key, list[Message]] = {}
         for key in dict.fromkeys(turn.key for turn in self.turns):
             piece = self._pieces.pieces.get(key)
-            nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
+            nodes = [] if key.level == GIVEN else list(left)  # an available value needs no message
             if piece is not None:
                 nodes = [x for x in piece.boundary if x in left]
             sources = {left[x].source for x in nodes if left[x].source.part == key.part}
