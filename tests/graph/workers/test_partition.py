@@ -26,17 +26,22 @@ from tests.graph.workers.threads import run
 
 
 def specs(shape: Sequence[int], sizes: Mapping[str, int], hows: Sequence[str] = ()) -> Iterator[Spec]:
-    """All that cut a shape on a mesh; `hows`: with partial values, too."""
+    """All that cut a shape on a mesh, each once; `hows`: with partial values, too."""
     names = [name for name, n in sizes.items() if n > 1]
     places = [*range(-1, len(shape)), *hows]
+    seen = set[Spec]()  # the order of axes is part of a spec only where they cut one axis, or are partial
     for order in permutations(names):
         for chosen in product(places, repeat=len(order)):
             axes = tuple(
                 tuple(n for n, at in zip(order, chosen, strict=True) if at == i) for i in range(len(shape))
             )
             partial = tuple((n, at) for n, at in zip(order, chosen, strict=True) if isinstance(at, str))
-            if all(n % parts(each, sizes) == 0 for n, each in zip(shape, axes, strict=True)):
-                yield Spec(axes, partial)
+            spec = Spec(axes, partial)
+            if spec not in seen and all(
+                n % parts(each, sizes) == 0 for n, each in zip(shape, axes, strict=True)
+            ):
+                seen.add(spec)
+                yield spec
 
 
 def terms(x: Any, spec: Spec, mesh: Mesh) -> Any:
