@@ -151,3 +151,16 @@ def test_products_of_integers() -> None:
     for kind in "bBiIlL":
         x = np.arange(12, dtype=kind).reshape(3, 4)
         np.testing.assert_array_equal(graph.jit(lambda x: x @ x.T + x[:, :3])(x), x @ x.T + x[:, :3])
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+def test_lines_of_a_cache_s_size_apart_are_packed(dtype: str) -> None:
+    """A few rows read them where they lie, and have the same bits."""
+    wide = 4096 // np.dtype(dtype).itemsize
+    a, b = R(2, 70, 130, dtype=dtype), R(2, 130, wide, dtype=dtype)
+    plan, (found,) = slang_only(lambda a, b: a @ b[:, :, :100], a, b)
+    assert next(step for step in plan.steps if isinstance(step, KernelStep)).name.startswith("pack")
+    plan, (few,) = slang_only(lambda a, b: a @ b[:, :, :100], a[:, 3:9].copy(), b)
+    assert all(step.name.startswith("product") for step in plan.steps if isinstance(step, KernelStep))
+    np.testing.assert_array_equal(found[:, 3:9], few)
+    np.testing.assert_allclose(found, (a.astype("d") @ b.astype("d"))[:, :, :100], rtol=1e-2, atol=0.1)

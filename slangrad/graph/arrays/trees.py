@@ -22,7 +22,7 @@ def parts_of(tree: object) -> Iterable[tuple[PyTree, object]] | None:
     """The parts of a tree in order, with their keys, of any type; None of a leaf."""
     if isinstance(tree, dict):
         return tree.items()
-    if isinstance(tree, list | tuple):
+    if isinstance(tree, (list, tuple)):
         return zip(getattr(tree, "_fields", range(len(tree))), tree, strict=True)
     if is_dataclass(tree) and not isinstance(tree, type):
         return [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
@@ -43,7 +43,7 @@ def _mapped(change: Callable[[object], object], tree: object) -> object:
         made = copy(tree)
         dict.update(made, changed)
         return made
-    if isinstance(tree, list | tuple):
+    if isinstance(tree, (list, tuple)):
         return type(tree)(**changed) if hasattr(tree, "_fields") else type(tree)(changed.values())
     assert is_dataclass(tree) and not isinstance(tree, type)
     return replace(tree, **changed)

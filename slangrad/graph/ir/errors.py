@@ -53,6 +53,14 @@ class TracedValueError(GraphError, TypeError):
     is traced. It is a TypeError, too."""
 
 
+class MemoryLimitError(GraphError):
+    """A plan that does not fit into its memory (E1047). `least`: bytes that would do."""
+
+    def __init__(self, message: str, note: str, least: int) -> None:
+        super().__init__("E1047", message, note)
+        self.least = least
+
+
 class UnknownAttributeError(GraphError, AttributeError):
     """An attribute of arrays that traced ones have not."""
 

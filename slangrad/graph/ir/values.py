@@ -60,8 +60,9 @@ def seen_as(value: ArrayValue) -> tuple[object, ...]:
     """The type, shape, strides, dtype and device of an array: the properties that a plan depends on."""
     if type(value) is np.ndarray:
         return np.ndarray, value.shape, value.strides, value.dtype
-    home = device_of(value).runtime if isinstance(value, spy.Tensor) else None
-    return type(value), shape_of(value), strides_of(value), str(value.dtype), home
+    if isinstance(value, spy.Tensor):
+        return type(value), value.element_type, value.layout  # which has the device
+    return type(value), shape_of(value), strides_of(value), str(value.dtype)
 
 
 def numpy_type(value: Operand) -> DType:

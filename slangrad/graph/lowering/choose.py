@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
-LARGE = 1 << 28  # of those that are timed on a part of their rows
-BUDGET = 0.05  # seconds for all candidates
-CLEAR = 1.25  # times the least seconds, which all others take where two turns are enough
+LARGE = 1 << 29  # of those that are timed on a part of their elements
+LEAST_ROWS, LEAST_BATCHES = 512, 8  # of such a part: libraries take other ways for fewer
+BUDGET = 0.03  # seconds for all candidates, if the least turns do not take longer
+LEAST_TURNS, MOST_TURNS = 4, 30
+CLEAR = 1.25  # times the least seconds of two turns, beyond which a candidate is not timed again
 NEAR = 0.98  # a library that is hardly faster is not taken
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
 Choose = Callable[[Node, Sequence[MemoryPart], int], str]
@@ -108,11 +110,6 @@ def _fastest(times: dict[str, Times], after: float) -> str:
     return min(less, key=lambda name: less[name], default=SLANG)
 
 
-def _is_clear(times: dict[str, Times]) -> bool:
-    first, second, *_ = sorted(wall for wall, _ in times.values())
-    return second > CLEAR * first
-
-
 def _key(device: spy.Device, node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
     shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
@@ -135,14 +132,56 @@ def _machine() -> tuple[str, ...]:
 def _times(
     device: spy.Device, node: Node, parts: Sequence[MemoryPart], names: Sequence[str], make_plan: type[Plan]
 ) -> dict[str, Times]:
-    """The least times of each, in turns. A kernel follows each of them, and its delay counts: threads of torch's wait
-    busily for some milliseconds, and take the processors from it."""
+    """The least times of each, in turns, without candidates that are clearly slower. With several threads a short
+    kernel follows each product, and its delay counts: threads of torch's wait busily for some milliseconds, and take
+    the processors from it."""
+    threads = device.options.threads or os.cpu_count() or 1
+    plans, arrays = _trials(device, node, parts, names, make_plan, LARGE)
+    follow: Callable[[], object] = lambda: None
+    if threads > 1:
+        few, fewer_rows = _trials(device, node, parts, [SLANG], make_plan, SMALL)
+        follow = lambda: few[SLANG].run(fewer_rows)
+    for plan in plans.values():  # compiled, and memory touched
+        plan.run(arrays)
+    follow()
+    times, end = dict.fromkeys(names, (inf, inf)), perf_counter() + BUDGET
+    for turn in range(MOST_TURNS):
+        if turn >= LEAST_TURNS and perf_counter() > end:
+            break
+        for name in _close(times) if turn >= 2 else names:
+            began, spent = perf_counter(), process_time()
+            plans[name].run(arrays)
+            follow()
+            wall, busy = perf_counter() - began, process_time() - spent
+            if threads < 2:
+                wall = busy  # without the turns of other processes
+            times[name] = min(wall, times[name][0]), min(busy, times[name][1])
+    return times
+
+
+def _close(times: dict[str, Times]) -> list[str]:
+    """The fastest, and those that more turns may show to be it."""
+    least = min(wall for wall, _ in times.values())
+    return [name for name, (wall, _) in times.items() if wall < CLEAR * least]
+
+
+def _trials(
+    device: spy.Device,
+    node: Node,
+    parts: Sequence[MemoryPart],
+    names: Sequence[str],
+    make_plan: type[Plan],
+    most: int,
+) -> tuple[dict[str, Plan], list[np.ndarray]]:
+    """Plans of the product by each candidate, and arguments. It has so many batches, rows and columns, and strides as
+    they are, that it takes `most` operations, or as few as tell candidates apart."""
     letters = node.attributes["letters"]
     ins, out = letters_in(letters)
     sizes, left = sizes_of(node), flops_of(node)
-    for name in out:  # fewer rows, each of which takes the same time
-        while left > LARGE and sizes[name] > 64 and name in ins[0]:
-            sizes[name], left = -(-sizes[name] // 2), left // 2
+    least = {c: LEAST_BATCHES if c in ins[0] and c in ins[1] else LEAST_ROWS for c in out}
+    while left > most and (large := [c for c in out if sizes[c] > least[c]]):
+        name = max(large, key=lambda c: sizes[c] / least[c])
+        sizes[name], left = -(-sizes[name] // 2), left // 2
     inputs, arrays, layouts = [], [], {}
     for own, part in zip(ins, parts, strict=True):
         shape = tuple(sizes[c] for c in own)
@@ -156,17 +195,4 @@ def _times(
     plans = {
         name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names
     }
-    times = dict.fromkeys(names, (inf, inf))
-    for plan in plans.values():  # compiled, and memory touched
-        plan.run(arrays)
-    turns, end = 0, perf_counter() + BUDGET
-    while turns < 2 or (perf_counter() < end and not _is_clear(times)):
-        turns += 1
-        for name, plan in plans.items():
-            began, spent = perf_counter(), process_time()
-            plan.run(arrays)
-            plans[SLANG].run(arrays)
-            wall, busy = times[name]
-            times[name] = min(wall, perf_counter() - began), min(busy, process_time() - spent)
-    after, spent = (each / 2 for each in times[SLANG])
-    return {name: (wall - after, busy - spent) for name, (wall, busy) in times.items()}
+    return plans, arrays

@@ -42,6 +42,7 @@ KERNELS = {  # of templates, each after those that it imports
 }
 IMPORTS: dict[str, tuple[str, ...]] = {  # of kinds of kernels, beside the prelude
     "product": ("graph_products",),
+    "pack": ("graph_products",),
     "convolution": ("graph_products", "graph_convolutions"),
     "transform": ("graph_products", "graph_convolutions"),
     "attention": ("graph_attention",),

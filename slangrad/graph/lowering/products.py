@@ -43,10 +43,11 @@ FOUND: Any = np.show_config(mode="dicts")  # a tree of texts, also of the proces
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes
-# Bytes between the first and the last line of a block that are too many for its lines to stay in caches, and those
-# between two lines that put all lines into the same places of a cache.
-PACKED, ALIGNED = 8 << 20, 4096
-NEAR = 1 << 19  # bytes of the right operand that stay in a processor's cache while all rows go by
+# Bytes between the first and the last line of a block that are too many pages for its lines to be found quickly, and
+# those between two lines that put all lines into the same places of a cache.
+FAR, ALIGNED = 1 << 18, 4096
+PACKED_LINES = 64  # that a thread copies
+NEAR = 1 << 18  # bytes of the right operand that stay in a processor's cache while all rows go by
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def tiles_of(node: Node, letters: str, parts: Sequence[MemoryPart], others: Sequ
 def _readable(made: Tiles, node: Node) -> Tiles:
     """With copies of operands whose sums are no single loop, or whose columns do not lie side by side."""
     step, down = made.columns.strides[1], made.depth[0].strides[1] * node.dtype.itemsize
-    far = down * made.depth[0].size > PACKED or (down and down % ALIGNED == 0)
+    far = down * made.depth[0].size > FAR or (down and down % ALIGNED == 0)
     split = len(made.depth) > 1
     made.width = min(WIDTH, made.columns.size)
     made.block = made.width * step
@@ -195,29 +196,36 @@ def _readable(made: Tiles, node: Node) -> Tiles:
 def _copy_in_blocks(made: Tiles, node: Node) -> None:
     """The right operand as blocks of columns, in each the lines of the sum, in each the columns side by side."""
     kept, source, width = [each for each in made.outer if each.strides[1]], made.parts[1], made.width
-    count, rest = divmod(made.columns.size, width)
-    before, deep = tuple(x.size for x in kept), tuple(x.size for x in made.depth)
-    to = dense((*before, -(-made.columns.size // width), *deep, width))
-    held, n = TemporaryMemory(to.shape, node.dtype, (node, 1)), len(before)
-    out, across = [x.strides[1] for x in kept], made.columns.strides[1]
-    down = [x.strides[1] for x in made.depth]
-    whole = StridedLayout(
-        (*before, count, *deep, width), (*out, width * across, *down, across), source.layout.offset
-    )
-    edge = StridedLayout(
-        (*before, *deep, rest), (*out, *down, across), source.layout.offset + count * width * across
-    )
-    inside = StridedLayout(edge.shape, (*to.strides[:n], *to.strides[n + 1 :]), count * prod(deep) * width)
+    blocks, (*deep, lines) = -(-made.columns.size // width), made.depth
+    axes = [*kept, Axis(blocks, (0, width * made.columns.strides[1])), *deep]
+    to = dense((*(each.size for each in axes), lines.size, width))
+    held = TemporaryMemory(to.shape, node.dtype, (node, 1))
+    moves = [step for axis, into in zip(axes, to.strides, strict=False) for step in (axis.strides[1], into)]
+    below, across = lines.strides[1], made.columns.strides[1]
+    numbers = [width, made.columns.size, lines.size, below, across, *moves]
+    first = len(numbers) - len(moves)
+    starts = [
+        " + ".join([name, *(f"at[{i}] * n[{first + 2 * i + k}]" for i in range(len(axes)))])
+        for k, name in enumerate(("from", "to"))
+    ]
+    n, kind, step = len(axes), type_of(node.dtype), int(across == 1)
+    text = [
+        f"int k = at[{n}] * {PACKED_LINES}, lane = at[{n + 1}];",
+        f"if (lane < min(n[0], n[1] - at[{len(kept)}] * n[0]))",
+        f"    pack<{kind}, {step}>(k, min({PACKED_LINES}, n[2] - k), n[0], lane, {starts[0]}, n[3], n[4], "
+        f"{starts[1]});",
+    ]
+    grid = *to.shape[:n], -(-lines.size // PACKED_LINES), max(width, LEAST)
+    lanes = _lanes(node, width)
     made.steps.append(
-        _copy(source, whole, MemoryPart(held, StridedLayout(whole.shape, to.strides)), node.dtype)
+        template_of("pack", grid, numbers, {"from": source}, text, {"to": MemoryPart(held, to)}, lanes)
     )
-    made.steps += [_copy(source, edge, MemoryPart(held, inside), node.dtype)] if rest else []
     made.parts[1] = MemoryPart(held, to)
-    made.block = prod(deep) * width
+    made.block = prod(to.shape[-2 - len(deep) :])
     _move(made, 1, kept, to.strides)
     made.columns = _moved(made.columns, 1, 1)
     made.depth = [
-        _moved(each, 1, width * below) for each, below in zip(made.depth, dense(deep).strides, strict=True)
+        _moved(each, 1, into) for each, into in zip(made.depth, to.strides[len(kept) + 1 :], strict=False)
     ]
 
 
@@ -260,9 +268,7 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[MemoryPart], shape: Shape
     assert ends is not None
     made = tiles_of(node, letters, parts, [each.layout for each in ends])
     arrays = [*made.parts, *ends]
-    lanes = MOST_BYTES // max(4, node.dtype.itemsize)
-    while lanes > LEAST and made.columns.size <= lanes // 2:
-        lanes //= 2
+    lanes = _lanes(node, made.columns.size)
     panels = -(-made.rows.size // MOST_ROWS)
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
@@ -284,6 +290,13 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[MemoryPart], shape: Shape
             text = lines if across == grid[3] else [f"if ({column} < n[8]) {lines[0]}"]
             steps.append(with_end(end, made, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes))
     return steps
+
+
+def _lanes(node: Node, columns: int) -> int:
+    lanes = MOST_BYTES // max(4, node.dtype.itemsize)
+    while lanes > LEAST and columns <= lanes // 2:
+        lanes //= 2
+    return lanes
 
 
 def numbers_of(made: Tiles) -> list[int]:

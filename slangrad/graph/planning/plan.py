@@ -9,10 +9,10 @@ Memory between kernels is one arena; each node has its place from the step that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
-from operator import is_, itemgetter
+from operator import itemgetter
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
@@ -42,7 +42,9 @@ from slangrad.graph.lowering.steps import (
     PlanStep,
     ProductStep,
     RepeatStep,
+    TemporaryMemory,
 )
+from slangrad.graph.planning.memory import bytes_of
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.fuse import Fusion, with_copies
@@ -59,6 +61,7 @@ COLLECTIVE = (
     10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
 )
 MOST_LENT = 1000  # tensors of memory from outside that a plan keeps; they do not keep the memory alive
+MOST_BOUND = 4  # calls of one step that are kept, each bound to other memory
 
 
 class Settings(TypedDict, total=False):
@@ -72,9 +75,12 @@ class Settings(TypedDict, total=False):
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
+    `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; copies of them in another order, as
+    products read them, are made once and kept.
+
+    `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
     computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
-    GraphError (E1047) where nothing helps."""
+    MemoryLimitError (E1047) where nothing helps."""
 
     def __init__(
         self,
@@ -85,6 +91,7 @@ class Plan:
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
+        fixed: Collection[Node] = (),
         memory: int | None = None,
         held: int = 0,
         choose: Choose | None = None,
@@ -111,6 +118,9 @@ class Plan:
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
+        self._copies = self._copies_of(fixed)
+        self._is_stale = True  # the copies of fixed inputs
+        self._shared: spy.Tensor | None = None
         kept = {*self.inputs, *self.outputs} if is_body else ()
         self._holders: Memory = {node: self._new(node) for node in kept}
         self._constants()
@@ -120,6 +130,7 @@ class Plan:
             each.loop: each.loop.body(device, each.results, choose) for each in repeats
         }
         self._arena()
+        self._copy_runs: list[Run] = []
         self._runs: list[Run] = []
 
     # --- text
@@ -132,7 +143,8 @@ class Plan:
     @cached_property
     def modules(self) -> dict[str, spy.Module]:
         """By the names of kernels. Each has a module of its own, so plans with an equal kernel compile it once."""
-        kernels = {step.name: step for step in self.steps if isinstance(step, KernelStep)}
+        steps = (*self._copies, *self.steps)
+        kernels = {step.name: step for step in steps if isinstance(step, KernelStep)}
         templates = {name: KERNELS[name] for kernel in kernels.values() for name in kernel.templates}
         for name, page in (templates | {f.module: f.page for f in self._functions}).items():
             spy.Module.load_from_source(self.device, name, page)
@@ -162,6 +174,48 @@ class Plan:
         outside = {*self.inputs, *self.outputs, *self._captured} - self._taken.keys()
         return self.peak + sum(node.nbytes for node in outside)
 
+    def _copies_of(self, fixed: Collection[Node]) -> list[KernelStep]:
+        """The kernels that read fixed inputs alone, and fill memory between the kernels of a group; groups do without
+        them."""
+        writers: dict[Holder, list[PlanStep]] = {}
+        for step in (step for steps in self.by_group if fixed for step in steps):
+            for part in step.writes.values():
+                writers.setdefault(part.holder, []).append(step)
+
+        def is_copy(step: PlanStep) -> bool:
+            reads = {part.holder for part in step.reads.values()}
+            return isinstance(step, KernelStep) and bool(reads) and reads <= set(fixed)
+
+        filled = {
+            holder
+            for holder, steps in writers.items()
+            if isinstance(holder, TemporaryMemory) and all(map(is_copy, steps))
+        }
+        copies, groups = list[KernelStep](), list[list[PlanStep]]()
+        for steps in self.by_group:
+            groups.append([])
+            for step in steps:
+                written = {part.holder for part in step.writes.values()}
+                if isinstance(step, KernelStep) and written and written <= filled:
+                    copies.append(step)
+                else:
+                    groups[-1].append(step)
+        self.by_group = groups
+        return copies
+
+    @property
+    def arena_bytes(self) -> int:
+        """The part of `peak` that holds nothing from one run to the next."""
+        return self._places.size
+
+    def share(self, memory: spy.Tensor) -> None:
+        """Take this memory for the arena, as other plans do that run at other times. Before the first run."""
+        self._shared = memory
+
+    def refresh(self) -> None:
+        """Fixed inputs have other numbers now."""
+        self._is_stale = True
+
     def _constants(self) -> None:
         for node in self.fusion.order:
             if node.op == "count":
@@ -170,7 +224,8 @@ class Plan:
 
     def _arena(self) -> None:
         """Places for what is written and read inside of the plan."""
-        outside = {*self.outputs, *self.inputs, *self._captured, *self._holders}
+        copied = dict.fromkeys(part.holder for step in self._copies for part in step.writes.values())
+        outside = {*self.outputs, *self.inputs, *self._captured, *self._holders, *copied}
         seconds = [
             self.fusion.seconds_of(group) * (COLLECTIVE if group.is_collective else 1)
             for group in self.fusion.groups
@@ -178,6 +233,7 @@ class Plan:
         tasks = [Task(i, *each) for i, each in enumerate(zip(self.by_group, seconds, strict=True))]
         own = sum(body.peak for body in self.bodies.values())
         own += sum(node.nbytes for node in {*self.inputs, *self.outputs} & self._holders.keys())
+        own += sum(map(bytes_of, copied))
         orders = [[tasks[i] for i in order] for order in self._orders]
         self.tasks, found = fitted(orders, outside, self._taken, self.limit, self._beside + own)
         self.steps: list[PlanStep] = found.steps
@@ -186,10 +242,12 @@ class Plan:
 
     def _allocate(self) -> None:
         """Memory for the arena, when the plan is first run."""
+        for holder in (part.holder for step in self._copies for part in step.writes.values()):
+            kind, count = type_of(holder.dtype), max(1, prod(holder.shape))
+            self._holders[holder] = spy.Tensor.empty(self.device, (count,), kind)
         if not self._places.size:
             return
-        # Of the widest numbers: a tensor has less than 2^31 elements.
-        memory = spy.Tensor.zeros(self.device, (-(-self._places.size // 8),), "uint64_t")
+        memory = arena_of(self.device, self._places.size) if self._shared is None else self._shared
         for holder, offset in self._places.offsets.items():
             size, kind = max(1, prod(holder.shape)), type_of(holder.dtype)
             self._holders[holder] = memory.view((size,), (1,), offset // holder.dtype.itemsize, dtype=kind)
@@ -269,34 +327,30 @@ class Plan:
         """The steps, their kernels compiled together."""
         self._allocate()
         calls: dict[object, partial[object]] = {}
-        for step in self.steps:
+        for step in (*self._copies, *self.steps):
             if isinstance(step, KernelStep):
                 key = step.name, *(part.layout for part in step.parts)
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         for module in [*self.modules.values()][:1]:
             module.compile_all(calls.values())  # those of all modules
+        self._copy_runs = [self._prepared(step) for step in self._copies]
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: KernelStep) -> Run:
         function = self._function(step)
         outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
-        bound: list[Any] = []  # the call, once it is bound: no public class
-        memory: Memory = {}  # that it is bound to
-
-        def call(given: Memory) -> None:
-            moved = {
-                n: part for n, part in outer.items() if given[part.holder] is not memory.get(part.holder)
-            }
-            if not bound:
-                bound.append(function.bind_call(**self._bound(step, given)))
-            elif moved:
-                bound[0].rebind(**{name: self._seen(part, given) for name, part in moved.items()})
-            memory.update((part.holder, given[part.holder]) for part in moved.values())
-            bound[0]()
-
         if not outer:
-            bound.append(function.bind_call(**self._bound(step, {})))
-        return call
+            fixed = function.bind_call(**self._bound(step, {}))
+            return lambda given: fixed()
+        holders = list(dict.fromkeys(part.holder for part in outer.values()))
+
+        def bind(given: Memory, oldest: Any) -> Any:  # a bound call is no public class
+            if oldest is None:
+                return function.bind_call(**self._bound(step, given))
+            oldest.rebind(**{name: self._seen(part, given) for name, part in outer.items()})
+            return oldest
+
+        return _bound_to(holders, bind)
 
     def _bound(self, step: KernelStep, given: Memory) -> dict[str, object]:
         return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
@@ -304,17 +358,12 @@ class Plan:
     def _product(self, step: ProductStep) -> Run:
         threads = self.device.options.threads or os.cpu_count() or 1
         multiply, parts = product(step.letters, step.library, threads), step.parts
-        memory: list[spy.Tensor] = []
-        bound: list[Callable[[], None]] = []
+        holders = [part.holder for part in parts if part.holder not in self._holders]
 
-        def run(given: Memory) -> None:
-            now = [self._holder(part.holder, given) for part in parts]
-            if not memory or not all(map(is_, now, memory)):
-                memory[:] = now
-                bound[:] = [multiply(*(_array(self._seen(part, given), part.layout) for part in parts))]
-            bound[0]()
+        def bind(given: Memory, oldest: object) -> Callable[[], None]:
+            return multiply(*(_array(self._seen(part, given), part.layout) for part in parts))
 
-        return run
+        return _bound_to(holders, bind)
 
     def _repeat(self, step: RepeatStep) -> Run:
         loop, body = step.loop, self.bodies[step.loop]
@@ -344,6 +393,7 @@ class Plan:
 
     def _run_steps(self, given: Memory) -> None:
         try:
+            self._copy_fixed(given)
             for run in self._runs:
                 run(given)
         except spy.BoundsError as error:  # of a line of the plan's text
@@ -354,6 +404,11 @@ class Plan:
             if places:
                 error.add_note(f"note: the graph indexes arrays at {', '.join(places)}")
             raise
+
+    def _copy_fixed(self, given: Memory) -> None:
+        for run in self._copy_runs if self._is_stale else ():
+            run(given)
+        self._is_stale = False
 
     def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
         """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
@@ -376,9 +431,18 @@ class Plan:
             memory[holder] = tensor
         return memory | {node: memory[to] for node, to in self._taken.items()}
 
+    @cached_property
+    def _models(self) -> Memory:
+        """For each new output a tensor of its shape and type, whose elements are one."""
+        made = {node: self._element(node) for node in self.outputs if node not in self._taken}
+        return {
+            node: one.broadcast_to(node.shape) if node.size and node.shape else one
+            for node, one in made.items()
+        }
+
     def _results(self) -> Memory:
-        """New memory of outputs."""
-        return {node: self._new(node) for node in self.outputs if node not in self._taken}
+        """New memory of outputs, in their shapes; (1,) for numbers and for arrays without elements."""
+        return {node: spy.Tensor.empty_like(model) for node, model in self._models.items()}
 
     def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
         """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
@@ -387,6 +451,7 @@ class Plan:
         with self._lock:
             memory = self._lent(outside, results)
             self._runs = self._runs or self._compiled(memory)
+            self._copy_fixed(memory)
             times = [self._timed(memory) for _ in range(1 + turns)]
         return [min(each) for each in zip(*times[1:], strict=True)]
 
@@ -424,11 +489,34 @@ class Plan:
     def _new(self, node: Node) -> spy.Tensor:
         return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
 
+    def _element(self, node: Node) -> spy.Tensor:
+        return spy.Tensor.empty(self.device, (1,), type_of(node.dtype))
+
     def _shaped(self, tensor: spy.Tensor, node: Node) -> spy.Tensor:
         """Its tensor in its own shape; that of a number stays (1,)."""
         if not node.size:
             return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
-        return tensor.view(node.shape) if node.shape else tensor
+        return tensor.view(node.shape) if node.shape and node in self._taken else tensor
+
+
+def _bound_to(holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> Run:
+    """A step whose calls are bound to memory from outside. `bind` makes one for new memory, if it can of the oldest."""
+    calls: dict[tuple[int, ...], Any] = {}
+
+    def run(given: Memory) -> None:
+        key = tuple([given[holder].address for holder in holders])
+        call = calls.get(key)
+        if call is None:
+            oldest = calls.pop(next(iter(calls))) if len(calls) == MOST_BOUND else None
+            call = calls[key] = bind(given, oldest)
+        call()
+
+    return run
+
+
+def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
+    """Memory of the widest numbers: a tensor has less than 2^31 elements."""
+    return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:

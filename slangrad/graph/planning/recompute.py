@@ -18,7 +18,7 @@ from math import inf
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.errors import GraphError, MemoryLimitError
 from slangrad.graph.ir.node import Node, in_order
 from slangrad.graph.lowering.steps import Await, Exchange, Holder, PlanStep, TemporaryMemory
 from slangrad.graph.planning.memory import Arena, arena, bytes_of
@@ -74,7 +74,7 @@ def fitted(
     some of them twice. `outside`: holders with memory of their own; `overwritten`: of outputs, the inputs whose memory
     they take.
 
-    GraphError (E1047) with the least that would do.
+    MemoryLimitError (E1047) with the least that would do.
     """
     limit = inf if most is None else most - held
     for tasks in orders:
@@ -90,7 +90,7 @@ def fitted(
         if again.size <= limit:
             return made, again
     note = f"memory={least + held} would do; without a limit it needs {found.size + held}"
-    raise GraphError("E1047", f"a plan cannot run in {most} bytes", note)
+    raise MemoryLimitError(f"a plan cannot run in {most} bytes", note, least + held)
 
 
 def steps_in(tasks: Iterable[Task]) -> list[PlanStep]:

@@ -25,7 +25,7 @@ BUDGET = 1 << 22  # ops between two looks: some milliseconds
 SHORT = 1 << 16  # ops of all iterations of a loop that does not poll
 
 POLL = f"""
-define internal i1 @poll(ptr %launch) cold noinline nounwind {{
+define internal preserve_mostcc i1 @poll(ptr %launch) cold noinline nounwind {{
   %shared_at = {field_at("%launch", "shared")}
   %poll_at = {field_at("%launch", "poll")}
   %shared = load ptr, ptr %shared_at
@@ -78,7 +78,7 @@ class Rounds:
         w.line(f"br i1 {enough}, label %{go}, label %{poll}, !prof !1")
         w.block(poll)
         w.line(f"store i32 {BUDGET}, ptr {slot}")
-        stop = w.value(f"call i1 @poll(ptr {self._e.environment.launch})")
+        stop = w.value(f"call preserve_mostcc i1 @poll(ptr {self._e.environment.launch})")
         w.branch(stop, self._e.environment.leave, self.label)
         w.block(go)
         for line, name, (kind, start), inner in zip(

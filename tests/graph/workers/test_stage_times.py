@@ -32,10 +32,12 @@ def loss(p: Any, x: Any) -> Any:
     return (x * x).mean()
 
 
-def planned(cluster: Any, microbatches: int | None = None, memory: int | None = None) -> StagesSimulation:
+def planned(
+    cluster: Any, microbatches: int | None = None, memory: int | None = None, rows: int = ROWS
+) -> StagesSimulation:
     p = [np.zeros((SIDE, SIDE), np.float32) for _ in range(LAYERS)]
     step = graph.train(loss, spy.optim.SGD(p, lr=0.1), memory, microbatches=microbatches)
-    found = graph.simulate(step, np.zeros((ROWS, SIDE), np.float32), cluster)
+    found = graph.simulate(step, np.zeros((rows, SIDE), np.float32), cluster)
     assert isinstance(found, StagesSimulation)
     return found
 
@@ -76,13 +78,13 @@ def test_messages_that_kernels_do_not_hide() -> None:
 
 
 def test_more_stages_need_less_memory() -> None:
-    two, four = (planned(graph.cluster(stages=n, links=links()), 8) for n in (2, 4))
+    two, four = (planned(graph.cluster(stages=n, links=links()), 8, rows=256) for n in (2, 4))
     assert four.peak < two.peak
     first, *_, last = four.stages
     assert first.peak > last.peak  # values of four micro-batches wait in the first stage, of one in the last
     with pytest.raises(graph.GraphError, match="E1047"):
-        planned(graph.cluster(stages=2), 8, memory=two.peak // 2)
-    assert planned(graph.cluster(stages=4), 8, memory=two.peak).peak <= two.peak
+        planned(graph.cluster(stages=2), 8, two.peak // 2, 256)
+    assert planned(graph.cluster(stages=4), 8, two.peak, 256).peak <= two.peak
 
 
 def test_the_table_and_the_picture(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slangrad.graph.workers.stages.layers import LayerCosts, divided, least_memory
+from slangrad.graph.workers.stages.layers import MOVING, WORKING, LayerCosts, divided, least_memory
 from slangrad.graph.workers.stages.order import one_forward_one_backward
 
 
@@ -17,16 +17,23 @@ def drawn(seed: int, pieces: int) -> LayerCosts:
     r = np.random.default_rng(seed)
     crossing = r.uniform(0, 12, pieces)
     crossing[0] = 0
-    return LayerCosts(*(r.integers(1, 9, pieces).astype(float) for _ in range(3)), crossing)
+    seconds, held, kept = (r.integers(1, 9, pieces).astype(float) for _ in range(3))
+    enters = r.uniform(0, 0.5, pieces)
+    enters[0] = 0
+    return LayerCosts(seconds, held, kept, crossing, seconds / 3, enters, kept / 8, 2.0)
 
 
 def cost_of(line: LayerCosts, starts: Any, microbatches: int, memory: float) -> float:
     ends, total, slowest = [*starts[1:], len(line)], 0.0, 0.0
     for s, (a, b) in enumerate(zip(starts, ends, strict=True)):
-        waits = min(microbatches, len(starts) - s)
-        if line.held[a:b].sum() + waits * line.kept[a:b].sum() > memory:
+        waits, kept = min(microbatches, len(starts) - s), line.kept[a:b].sum()
+        moving = (waits + MOVING) * (line.enters[a] + (line.enters[b] if b < len(line) else 0))
+        always = line.held[a:b].sum() + moving + WORKING * line.largest[a:b].max() + line.rows
+        whole, least = always + waits * kept, always + min(waits * kept, waits * line.enters[a] + kept)
+        if least > memory:
             return inf
-        computes, sends = line.seconds[a:b].sum(), line.crossing[a]
+        again = (whole - memory) / (whole - least) if whole > memory else 0.0
+        computes, sends = line.seconds[a:b].sum() + again * line.forward[a:b].sum(), line.crossing[a]
         total, slowest = total + computes + sends, max(slowest, computes, sends)
     return total + microbatches * slowest
 
@@ -50,9 +57,10 @@ def test_no_cuts_are_better(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_least_memory_is_enough(seed: int) -> None:
     line = drawn(seed, 7)
-    least = least_memory(line, 3, 4)
+    least, starts = least_memory(line, 3, 4)
     assert divided(line, 3, 4, least) is not None
     assert divided(line, 3, 4, least - 0.5) is None
+    assert cost_of(line, starts, 4, least) < inf
 
 
 def test_fewer_pieces_than_stages() -> None:

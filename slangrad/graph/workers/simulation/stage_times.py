@@ -9,12 +9,9 @@ Workers of one stage run the same turns. Equal layers make equal pieces, which a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slangrad.graph.ir.node import content
-from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.connections.costs import Links, apart_on
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import STAGES
@@ -32,10 +29,9 @@ from slangrad.graph.workers.simulation.timeline import (
 )
 from slangrad.graph.workers.stages.order import StageSchedule, Turn
 from slangrad.graph.workers.stages.pieces import BEFORE, MICROBATCH, Key, Message
-from slangrad.graph.workers.stages.pipeline import PieceGraph, StagePlan
+from slangrad.graph.workers.stages.pipeline import StagePlan
 
 MESSAGE = 6  # pixels of the height of a bar
-NAMES = re.compile(r" name=\w+")  # of inputs, which equal pieces may have others of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,38 +91,33 @@ def simulated_stages(
     staged: StagePlan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
 ) -> StagesSimulation:
     """A step of all stages of a mesh. `slowest`: as in `Cluster`."""
-    stages, count = staged.pieces.stages, staged.microbatches
-    programs = [StageSchedule(staged.pieces, stage, count) for stage in range(stages)]
-    costs = _costs(staged, links, measured, slowest)
-    run = _SimulatedStages(programs, {key: seconds for key, (seconds, _) in costs.items()}, mesh, links)
+    count = staged.microbatches
+    fitted = list(map(staged.fitted, range(staged.stages)))
+    programs = [stage.program for stage in fitted]
+    run = _SimulatedStages(programs, _costs(staged, links, measured, slowest), mesh, links)
     run.all()
     made = []
-    for program in programs:
-        arenas = sum(costs[key][1] for key in program.keys)
+    for program, stage in zip(programs, fitted, strict=True):
         sent = sum(each.node.nbytes for each, _ in run.sent[program.stage])
         busy = sum(
             each.seconds for each in run.events if each.lane == program.stage and each.queue == COMPUTE
         )
-        made.append(
-            StageTimes(busy, staged.parameters_of(program.stage), sent, staged.memory_of(program, arenas))
-        )
+        made.append(StageTimes(busy, staged.parameters_of(program.stage), sent, stage.needed))
     peak = max(each.peak for each in made)
     return StagesSimulation(workers_text(mesh), run.seconds, run.events, run.path, peak, made, count)
 
 
-def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> dict[Key, tuple[float, int]]:
-    """Of each piece the seconds, and the bytes between its kernels."""
-    known: dict[str, Plan] = {}
-    found: dict[Key, tuple[float, int]] = {}
-    seconds: dict[str, float] = {}
-    for key in staged.pieces.pieces:
-        graph = staged.graphs.get(key) or PieceGraph(staged.pieces, key, staged.most_copied)
-        same = NAMES.sub("", content(*graph.outputs))
-        if same not in known:
-            known[same] = staged.plans.get(key) or graph.plan(staged.device, {}, staged.choose)
-            seconds[same] = simulated(known[same], staged.mesh, links, measured, slowest).seconds
-        found[key] = seconds[same], known[same].peak
-    return found
+def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> dict[Key, float]:
+    """The seconds of each piece."""
+    costs: dict[Key, float] = {}
+    known: dict[str, float] = {}
+    for fitted in map(staged.fitted, range(staged.stages)):
+        for key, plan in (fitted.plans or {}).items():
+            text = fitted.graphs[key].text
+            if text not in known:
+                known[text] = simulated(plan, staged.mesh, links, measured, slowest).seconds
+            costs[key] = known[text]
+    return costs
 
 
 @dataclass(slots=True)

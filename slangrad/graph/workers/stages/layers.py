@@ -5,7 +5,8 @@
 Workers of a stage keep its parameters. A batch passes the stages in micro-batches, so the slowest stage decides how
 long a step takes: with n micro-batches the sum of the seconds of all stages, and n times those of the slowest.
 Messages go while stages compute, so they count in the sum, and where they alone are slowest. The cuts for which this is
-least are found by dynamic programming over places before products, within the memory.
+least are found by dynamic programming over places before products, within the memory. A stage whose values do not fit
+computes some of them again in its backward sweep, which takes up to the seconds of its forward sweep more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from slangrad.graph.rewriting.fuse import flops_of
 
 LEADERS = ("contract", "gather", "loop")  # kinds of operators before which a stage may begin
 MOST_PLACES = 256
+WORKING = (
+    3  # values of the size of the largest while a piece computes: one, its gradient, a copy in another order
+)
+MOVING = 2  # micro-batches more than those that wait: their values are on their way to a stage or from it
 FREE = (
     "source",
     "map",
@@ -39,12 +44,18 @@ class LayerCosts:
     """The layers, cut at all places: piece i is between places i and i + 1. `seconds` of a piece for one micro-batch,
     both sweeps; `held`: bytes of its parameters, their gradients and state; `kept`: bytes of the values that wait for
     the backward sweep of one micro-batch; `crossing`: seconds in which the values of one micro-batch, and their
-    gradients, go over the place before a piece."""
+    gradients, go over the place before a piece. `forward`: those of `seconds` that are of the forward sweep; `enters`:
+    bytes of the values of one micro-batch that go over the place before a piece; `largest`: bytes of the largest value
+    of one micro-batch. `rows`: bytes of a worker's batch."""
 
     seconds: np.ndarray
     held: np.ndarray
     kept: np.ndarray
     crossing: np.ndarray
+    forward: np.ndarray
+    enters: np.ndarray
+    largest: np.ndarray
+    rows: float = 0.0
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -58,57 +69,92 @@ def divided(
     n = len(line)
     if n < stages:
         return None
-    seconds = np.concatenate([[0], np.cumsum(line.seconds)])
-    computes = seconds[None, :] - seconds[:, None]  # of pieces i .. j - 1
     sends = np.append(line.crossing, 0)[:, None]
-    whole, busy = computes + sends, np.maximum(computes, sends)  # messages go while a stage computes
-    is_piece = np.arange(n + 1)[:, None] < np.arange(n + 1)
-    fits = [is_piece & (used <= memory) for used in memory_of_stages(line, stages, microbatches)]
+    computes = _seconds_of_stages(line, stages, microbatches, memory)
+    whole = [each + sends for each in computes]
+    busy = [np.maximum(each, sends) for each in computes]  # messages go while a stage computes
     best: tuple[float, list[int]] | None = None
-    slowest = np.unique(busy[is_piece])
-    first = bisect_left(slowest, True, key=lambda most: _within(whole, fits, busy <= most) is not None)
+    slowest = np.unique(busy)
+    slowest = slowest[slowest < inf]
+
+    def within(most: float) -> tuple[float, list[int]] | None:
+        costs = [np.where(slow <= most, each, inf) for each, slow in zip(whole, busy, strict=True)]
+        total, starts = _cheapest(costs, np.add)
+        return None if total == inf else (total, starts)
+
+    first = bisect_left(slowest, True, key=lambda most: within(most) is not None)
+    least = float(line.seconds.sum())
     for most in slowest[first:]:
-        if best is not None and whole[0, n] + microbatches * most >= best[0]:
+        if best is not None and least + microbatches * most >= best[0]:
             break
-        total, starts = _within(whole, fits, busy <= most) or (inf, [])
+        total, starts = within(most) or (inf, [])
         total += microbatches * most
         if best is None or total < best[0]:
             best = float(total), starts
     return best
 
 
-def memory_of_stages(line: LayerCosts, stages: int, microbatches: int) -> list[np.ndarray]:
-    """For each stage the bytes of a worker, if it has the pieces from one place to another; infinite without pieces."""
-    held, kept = (np.concatenate([[0], np.cumsum(column)]) for column in (line.held, line.kept))
-    is_piece = np.arange(len(held))[:, None] < np.arange(len(held))
-    waits = [min(microbatches, stages - stage) for stage in range(stages)]
-    of_all = ((held[None, :] - held[:, None]) + wait * (kept[None, :] - kept[:, None]) for wait in waits)
-    return [np.where(is_piece, used, inf) for used in of_all]
+def memory_of_stages(line: LayerCosts, stages: int, microbatches: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each stage the bytes of a worker, if it has the pieces from one place to another; infinite without pieces.
+    Those with all values that wait, and those where only values that enter the stage wait: the others are there once,
+    in the backward sweep."""
+    held, kept = (_between(column) for column in (line.held, line.kept))
+    enters, n = np.append(line.enters, 0), len(line)
+    working = np.zeros((n + 1, n + 1))
+    for i in range(n):
+        working[i, i + 1 :] = WORKING * np.maximum.accumulate(line.largest[i:])
+    made = []
+    for stage in range(stages):
+        waits = min(microbatches, stages - stage)
+        moving = (waits + MOVING) * (enters[:, None] + enters[None, :])
+        always = np.where(_are_pieces(n), held + moving + working + line.rows, inf)
+        whole = always + waits * kept
+        made.append((whole, np.minimum(whole, always + waits * enters[:, None] + kept)))
+    return made
 
 
-def least_memory(line: LayerCosts, stages: int, microbatches: int) -> float:
-    """The bytes of a worker with which stages fit; infinite where there are fewer pieces."""
-    reached = np.full(len(line) + 1, inf)
-    reached[0] = 0.0
-    for used in memory_of_stages(line, stages, microbatches):
-        reached = np.maximum(reached[:, None], used).min(0)
-    return float(reached[-1])
+def least_memory(line: LayerCosts, stages: int, microbatches: int) -> tuple[float, list[int]]:
+    """The bytes of a worker with which stages fit, and the first piece of each stage then; infinite where there are
+    fewer pieces."""
+    return _cheapest([least for _, least in memory_of_stages(line, stages, microbatches)], np.maximum)
 
 
-def _within(
-    whole: np.ndarray, fits: Sequence[np.ndarray], is_fast: np.ndarray
-) -> tuple[float, list[int]] | None:
-    """The cuts with the least sum, of stages that are fast enough."""
-    n = len(whole) - 1
+def _between(column: np.ndarray) -> np.ndarray:
+    """The sums from one place to another."""
+    sums = np.concatenate([[0], np.cumsum(column)])
+    return np.asarray(sums[None, :] - sums[:, None])
+
+
+def _are_pieces(count: int) -> np.ndarray:
+    """Whether there are pieces from one place to another."""
+    return np.asarray(np.arange(count + 1)[:, None] < np.arange(count + 1))
+
+
+def _seconds_of_stages(line: LayerCosts, stages: int, microbatches: int, memory: float) -> list[np.ndarray]:
+    """For each stage those in which it computes one micro-batch, from one place to another; infinite where that does
+    not fit."""
+    computes, forward, made = _between(line.seconds), _between(line.forward), []
+    for whole, least in memory_of_stages(line, stages, microbatches):
+        is_short = (whole > memory) & (least <= memory)
+        missing = np.where(is_short, whole, 1) - np.where(is_short, memory, 1)
+        saved = np.where(is_short, whole, 2) - np.where(is_short, least, 1)
+        made.append(np.where((least < inf) & (least <= memory), computes + forward * (missing / saved), inf))
+    return made
+
+
+def _cheapest(
+    costs: Sequence[np.ndarray], add: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> tuple[float, list[int]]:
+    """The cuts for which the costs of all stages together are least. `costs`: for each stage from one place to
+    another."""
+    n = len(costs[0]) - 1
     reached = np.full(n + 1, inf)
     reached[0] = 0.0
     before = []
-    for fit in fits:
-        costs = reached[:, None] + np.where(fit & is_fast, whole, inf)
-        before.append(costs.argmin(0))
-        reached = costs.min(0)
-    if reached[n] == inf:
-        return None
+    for each in costs:
+        sums = add(reached[:, None], each)
+        before.append(sums.argmin(0))
+        reached = sums.min(0)
     starts, at = list[int](), n
     for each in reversed(before):
         at = int(each[at])
@@ -183,7 +229,8 @@ def layers_of(
     """The stage of each node. `origin`: the forward node of each node of the backward sweep; `owners`: the stages that
     have the parameters, where that is decided.
 
-    GraphError (E1048) where there are not so many layers, (E1047) where stages do not fit into the memory.
+    GraphError (E1048) where there are not so many layers. Where stages do not fit into the memory by the model, they
+    are those of which the largest takes the least: their plans compute what they need.
     """
     made = Layers(sizes.stages, sizes.microbatches, {}, set(), [0 for _ in parameters])
     if sizes.stages == sizes.microbatches == 1:
@@ -195,7 +242,7 @@ def layers_of(
     if owners is not None:
         made.stage_of = _by_owners(order, line, parameters, owners)
     else:
-        starts = _starts(order, line, parameters, origin, sizes, memory)
+        starts = _starts(order, line, parameters, batch, origin, sizes, memory)
         made.stage_of = {node: sum(i >= start for start in starts[1:]) for i, node in enumerate(line)}
     _complete(made, order, free, parameters, origin)
     return made
@@ -205,6 +252,7 @@ def _starts(
     order: Sequence[Node],
     line: Sequence[Node],
     parameters: Sequence[Node],
+    batch: Sequence[Node],
     origin: Mapping[Node, Node],
     sizes: Sizes,
     memory: int | None,
@@ -217,14 +265,10 @@ def _starts(
     if len(places) < stages:
         said = f"{stages} stages: this loss function can be cut at {len(places) - 1} places"
         raise GraphError("E1048", said, f"a stage begins with an operator: up to {len(places)} stages")
-    measured = _Measure(order, line, places, parameters, origin, sizes)
+    measured = _Measure(order, line, places, parameters, batch, origin, sizes)
     found = divided(measured.line, stages, sizes.microbatches, inf if memory is None else memory)
-    if found is None:
-        said = f"{stages} stages do not fit into {memory} bytes of a worker"
-        least = least_memory(measured.line, stages, sizes.microbatches)
-        note = f"memory={least:.0f} at least; more stages or smaller micro-batches need less"
-        raise GraphError("E1047", said, note)
-    return [places[i] for i in found[1]]
+    _, starts = found or least_memory(measured.line, stages, sizes.microbatches)
+    return [places[i] for i in starts]
 
 
 def _by_owners(
@@ -274,18 +318,19 @@ class _Measure:
         line: Sequence[Node],
         starts: Sequence[int],
         parameters: Sequence[Node],
+        batch: Sequence[Node],
         origin: Mapping[Node, Node],
         sizes: Sizes,
     ) -> None:
         self._sizes = sizes
         at = {node: i for i, node in enumerate(line)}
-        seconds, held, kept = (np.zeros(len(line)) for _ in range(3))
+        seconds, forward, held, kept = (np.zeros(len(line)) for _ in range(4))
         for node, i in at.items():
-            seconds[i] += self._seconds(node)
+            forward[i] = seconds[i] = self._seconds(node)
         waiting: set[Node] = set()
-        for node, forward in origin.items():
-            if forward in at:
-                seconds[at[forward]] += self._seconds(node)
+        for node, source in origin.items():
+            if source in at:
+                seconds[at[source]] += self._seconds(node)
             waiting.update(base for x in node.inputs if (base := base_of(x)) in at)
         for node in waiting:
             kept[at[node]] += node.nbytes / sizes.parts
@@ -295,16 +340,25 @@ class _Measure:
         crossing = _crossing(line)
         begin = sizes.send(0)
         sent = [0.0, *(2 * (sizes.send(crossing[i] / sizes.parts) - begin) for i in starts[1:])]
-        made, memory, waits = (np.add.reduceat(each, starts) for each in (seconds, held, kept))
-        self.line = LayerCosts(made, memory, waits, np.array(sent))
+        made, memory, waits, first_sweep = (
+            np.add.reduceat(each, starts) for each in (seconds, held, kept, forward)
+        )
+        enters = np.array([0.0, *(crossing[i] / sizes.parts for i in starts[1:])])
+        rows = sum(node.nbytes for node in batch) * sizes.microbatches / sizes.parts
+        largest = np.maximum.reduceat([node.nbytes / sizes.parts for node in line], starts)
+        self.line = LayerCosts(made, memory, waits, np.array(sent), first_sweep, enters, largest, rows)
 
     def _seconds(self, node: Node) -> float:
-        """Of one micro-batch of one worker. Maps are computed where they are read: they move no bytes of their own."""
-        if is_view(node) or kind_of(node) in ("result", "source"):
-            return 0.0
-        moved = 0 if kind_of(node) == "map" else sum(each.nbytes for each in (node, *node.inputs))
-        machine = self._sizes.machine
-        return max(flops_of(node) / machine.rate, moved / machine.bandwidth) / self._sizes.parts
+        """Of one micro-batch of one worker."""
+        return seconds_of(node, self._sizes.machine) / self._sizes.parts
+
+
+def seconds_of(node: Node, machine: MachineRates) -> float:
+    """Maps are computed where they are read: they move no bytes of their own."""
+    if is_view(node) or kind_of(node) in ("result", "source"):
+        return 0.0
+    moved = 0 if kind_of(node) == "map" else sum(each.nbytes for each in (node, *node.inputs))
+    return max(flops_of(node) / machine.rate, moved / machine.bandwidth)
 
 
 def _first_readers(order: Sequence[Node], at: Mapping[Node, int]) -> dict[Node, int]:

@@ -9,13 +9,15 @@
     stage 2         forward and backward, level 2
 
 A piece reads values of earlier pieces, and nothing of later ones. Views, numbers, and maps of the batch alone are not
-passed on: each piece makes them anew. So does the backward sweep of a stage with cheap maps of values that it reads.
+passed on: each piece makes them anew. So does the backward sweep of a stage with cheap maps of values that it reads,
+and with other values where these take too much memory (`keeping`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from slangrad.graph.arrays.array import Array
@@ -57,7 +59,7 @@ class Message:
     node: Node
     source: Key
     to: int
-    tag: int
+    tag: int = 0
 
 
 def boundary_of(targets: Iterable[Node], is_outside: Callable[[Node], bool]) -> list[Node]:
@@ -108,9 +110,21 @@ class StagePieces:
         self._at |= {node: Key(AFTER, GIVEN, self._stage[node]) for node in self.sums}
         self._place(micro, lambda node: MICROBATCH if node in varying else BEFORE)
         self._place(after, lambda node: AFTER)
-        self.pieces: dict[Key, StagePiece] = {}
-        self.messages: dict[tuple[Node, int], Message] = {}
-        self._collect(updates, places)
+        self._updates = dict(zip(updates, places, strict=True))
+        self._added = {total: (Array(total) + Array(term)).node for total, term in self.sums.items()}
+        for total, added in self._added.items():
+            first = Key(MICROBATCH, 0, self._stage[total])
+            self._at[added] = max(self._at.get(self.sums[total], first), first)
+        self._kept: Mapping[int, Collection[Node]] = {}
+        self._collect()
+
+    def keeping(self, kept: Mapping[int, Collection[Node]]) -> StagePieces:
+        """The same pieces, but that the backward sweeps of some stages read of their own forward sweeps these values
+        alone. They compute others again. Messages are the same."""
+        made = copy(self)
+        made._kept = kept
+        made._collect()
+        return made
 
     # --- stages of local nodes
 
@@ -199,16 +213,14 @@ class StagePieces:
             near = [source.level + (source.stage != stage) for source in sources if source.part == part]
             self._at[node] = Key(part, max([level, *near]), stage)
 
-    def _collect(self, updates: Sequence[Node], places: Sequence[Node]) -> None:
+    def _collect(self) -> None:
         """Targets and boundaries, the last pieces first, as what they read are targets of others."""
-        for node, place in zip(updates, places, strict=True):
+        self.pieces: dict[Key, StagePiece] = {}
+        self.messages: dict[tuple[Node, int], Message] = {}
+        for node, place in self._updates.items():
             self._target(node).places[node] = place
         self._target(self.loss)
-        for total, term in self.sums.items():
-            added = (Array(total) + Array(term)).node
-            self._at[added] = max(
-                self._at.get(term, Key(MICROBATCH, 0, 0)), Key(MICROBATCH, 0, self._stage[total])
-            )
+        for total, added in self._added.items():
             self._target(added).places[added] = total
         done: set[Key] = set()
         while left := self.pieces.keys() - done:
@@ -221,26 +233,43 @@ class StagePieces:
                     self._read(node, key.stage)
         for stage in range(self.stages):
             self._read(self.loss, stage)
+        in_order = sorted(self.messages.values(), key=lambda x: (x.source, x.node.number, x.to))
+        self.messages = {(x.node, x.to): replace(x, tag=tag) for tag, x in enumerate(in_order)}
 
     def _boundary(self, key: Key) -> list[Node]:
         """What a piece reads. Of the values of its own forward sweep, cheap ones are computed again from others that it
         reads, too: they need not wait."""
+        targets, kept = self.pieces[key].targets, self._kept.get(key.stage)
+        if kept is not None and key.part == MICROBATCH:
+            return boundary_of(
+                targets,
+                lambda node: self._is_outside(node, key) and (node in kept or not self.is_own(node, key)),
+            )
 
         def is_outside(node: Node) -> bool:
             return self._is_outside(node, key) and node not in again
 
         again: set[Node] = set()
-        targets = self.pieces[key].targets
         boundary = set(boundary_of(targets, is_outside))
         for node in sorted(boundary, key=attrgetter("number"), reverse=True):
-            is_own = (
-                node in self._at and self._at[node].part == key.part and self._at[node].stage == key.stage
-            )
-            if is_own and kind_of(node) == "map" and OPS[node.op].flops <= CHEAP:
+            if self.is_own(node, key) and kind_of(node) == "map" and OPS[node.op].flops <= CHEAP:
                 reads = (self._shown(x) for x in node.inputs)
                 if all(x in self._free or x.op == "input" or x in boundary for x in reads):
                     again.add(node)
         return boundary_of(targets, is_outside)
+
+    def is_own(self, node: Node, key: Key) -> bool:
+        """Whether a node is computed by a piece of the same stage for the same micro-batch."""
+        at = self._at.get(node)
+        return at is not None and node.op != "input" and (at.part, at.stage) == (key.part, key.stage)
+
+    def is_fixed(self, node: Node) -> bool:
+        """Whether a node that pieces of micro-batches read has one value for all of them."""
+        return node in self._at and self._at[node].part == BEFORE
+
+    def waits(self, node: Node) -> bool:
+        """Whether each micro-batch has a value of its own of a node, which another piece computes."""
+        return node in self._at and self._at[node].part == MICROBATCH
 
     def _shown(self, node: Node) -> Node:
         """What views show that are made anew."""
@@ -261,8 +290,8 @@ class StagePieces:
         source = self._at[node]
         if node.op != "input":
             self._target(node)
-        if source.stage != stage and (node, stage) not in self.messages:
-            self.messages[node, stage] = Message(node, source, stage, len(self.messages))
+        if source.stage != stage:
+            self.messages[node, stage] = Message(node, source, stage)
 
 
 def is_sum(node: Node) -> bool:

@@ -10,26 +10,28 @@ before it runs the one at hand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.errors import MemoryLimitError
 from slangrad.graph.ir.layout import StridedLayout
-from slangrad.graph.ir.node import DType, Node, Shape, new_input, substituted
+from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.lowering.choose import Choose, chooser, of_first
-from slangrad.graph.planning.plan import Plan
+from slangrad.graph.planning.plan import Plan, arena_of
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, STAGES
-from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
+from slangrad.graph.workers.sharding.buckets import most_copied
 from slangrad.graph.workers.sharding.partition import Partition
 from slangrad.graph.workers.sharding.step_graph import StepGraph
+from slangrad.graph.workers.stages.fitting import FittedStage, Planner, fitted_stage
 from slangrad.graph.workers.stages.layers import Layers
 from slangrad.graph.workers.stages.microbatches import Microbatched, part_of
-from slangrad.graph.workers.stages.order import AHEAD, StageSchedule
+from slangrad.graph.workers.stages.order import AHEAD
 from slangrad.graph.workers.stages.pieces import AFTER, BEFORE, Key, Message, StagePieces
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ Values: TypeAlias = "dict[Node, spy.Tensor]"
 class StagePlan:
     """Runs the pieces of one stage; `run` as that of `Plan`, for the loss alone. `local`: the graph of one micro-batch,
     which `graph` is of all; `layouts`: of the inputs of that. `mesh`: of `local`, `outer` with stages. `memory`: bytes
-    for all that a worker holds. GraphError (E1047) where they are too few."""
+    for all that a worker holds. MemoryLimitError (E1047) where they are too few."""
 
     def __init__(
         self,
@@ -63,43 +65,68 @@ class StagePlan:
         stored = {at[node]: stage for node, stage in owned.items() if node in at}
         assert mesh.index is not None
         rows, places = {*self._rows, mesh.index}, [at[node] for node in graph.kept.values()]
-        pieces = StagePieces(local.outputs, places, local.origins, layers, rows, stored)
-        self.pieces, self.mesh, self.device, self.choose = pieces, mesh, device, choose
+        whole = StagePieces(local.outputs, places, local.origins, layers, rows, stored)
+        self._whole, self.mesh, self.device = whole, mesh, device
         self._stored, self._names = stored, list(zip(graph.names, layers.owners, strict=True))
         self.link = outer.link(STAGES) if outer.stages > 1 and outer.links else None
-        self.stage = outer.stage
+        self.stage, self.stages = outer.stage, whole.stages
         self.microbatches = mesh.sizes[MICRO]
-        self.program = StageSchedule(pieces, self.stage, self.microbatches)
         of_local = {at[node]: layout for node, layout in layouts.items() if node in at}
         seen = {
             node: layout.with_shape(node.shape)
             for node, layout in of_local.items()
             if stored.get(node, self.stage) == self.stage
         }
-        self.most_copied = most_copied(memory)
-        self.graphs = {key: PieceGraph(pieces, key, self.most_copied) for key in self.program.keys}
+        held, small = [self._held(stage) for stage in range(self.stages)], most_copied(memory)
         own_choose = of_first(choose or chooser(device, None, Plan), outer) if outer.links else choose
-        self.plans = {key: graph.plan(device, seen, own_choose) for key, graph in self.graphs.items()}
-        sums = [node for node in pieces.sums if pieces.stage_of_input(node) == self.stage]
+        planner = Planner(device, seen, own_choose, small, self.microbatches, memory, held, {})
+        self._others = replace(planner, layouts={}, choose=choose, runs=False)
+        self._fitted = {self.stage: fitted_stage(whole, self.stage, planner)}
+        if memory is not None:
+            self._refuse_too_little(memory, outer)
+        own = self._fitted[self.stage]
+        assert own.plans is not None
+        self.pieces, self.program, self.graphs, self.plans = own.pieces, own.program, own.graphs, own.plans
+        self._has_arena = False
+        sums = [node for node in whole.sums if whole.stage_of_input(node) == self.stage]
         self._sums = {
             node: spy.Tensor.zeros(device, node.shape or (1,), type_of(node.dtype)) for node in sums
         }
-        needed = self.memory_of(self.program, sum(plan.peak for plan in self.plans.values()))
-        if memory is not None and needed > memory:
-            said = f"stage {self.stage} cannot run in {memory} bytes of a worker"
-            raise GraphError(
-                "E1047", said, f"memory={needed} would do; more stages or micro-batches need less"
-            )
         self._indices = [as_tensor(device, np.full(1, i, np.int64)) for i in range(self.microbatches)]
+
+    def _refuse_too_little(self, memory: int, outer: Mesh) -> None:
+        """MemoryLimitError (E1047) on all workers where one of the stages does not fit. Workers compute what their own
+        needs; without workers, all of them are planned here."""
+        stages = [self.stage] if self.link is not None else range(self.stages)
+        fitted = map(self.fitted, stages)
+        needed = np.array([max(0 if each.plans is not None else each.needed for each in fitted)])
+        if self.link is not None:
+            outer.collective("all_reduce", STAGES, "max").start(None, needed).wait()
+        if (least := int(needed[0])) > 0:
+            count = f"{self.stages} stages do" if self.stages > 1 else f"{self.microbatches} micro-batches do"
+            said = f"{count} not fit into {memory} bytes of a worker"
+            raise MemoryLimitError(
+                said, f"memory={least} would do; more stages or micro-batches need less", least
+            )
+
+    def fitted(self, stage: int) -> FittedStage:
+        """The pieces and plans of a stage."""
+        if stage not in self._fitted:
+            fitted = fitted_stage(self._whole, stage, self._others)
+            if (
+                fitted.plans is None and self.link is not None
+            ):  # its own workers use other libraries, and found room
+                fitted = fitted_stage(self._whole, stage, replace(self._others, memory=None))
+            self._fitted[stage] = fitted
+        return self._fitted[stage]
 
     @property
     def plan(self) -> Plan:
         """That of the piece that takes longest; of some other stage's where this one has none."""
-        plans = self.plans.values()
-        if not plans:
-            piece = PieceGraph(self.pieces, min(self.pieces.pieces), self.most_copied)
-            return piece.plan(self.device, {}, self.choose)
-        return max(plans, key=lambda plan: sum(task.seconds for task in plan.tasks))
+        plans = next(
+            plans for stage in (self.stage, *range(self.stages)) if (plans := self.fitted(stage).plans)
+        )
+        return max(plans.values(), key=lambda plan: sum(task.seconds for task in plan.tasks))
 
     def parameters_of(self, stage: int) -> str:
         """The parameters of a stage, in words."""
@@ -108,17 +135,29 @@ class StagePlan:
             return f"parameter {names[0]}" if names else "no parameter"
         return f"{len(names)} parameters {names[0]} to {names[-1]}"
 
-    def memory_of(self, program: StageSchedule, arenas: int) -> int:
-        """Bytes of a worker of a stage. `arenas`: between the kernels of its pieces."""
-        held = [node for node, stage in self._stored.items() if stage == program.stage]
-        held += [node for node in self.pieces.sums if self.pieces.stage_of_input(node) == program.stage]
+    def _held(self, stage: int) -> int:
+        """Bytes of a worker of a stage that are there at all times: parameters, state, sums of gradients and rows."""
+        held = [node for node, owner in self._stored.items() if owner == stage]
+        held += [node for node in self._whole.sums if self._whole.stage_of_input(node) == stage]
         rows = sum(node.nbytes for node in self._rows) * self.microbatches
-        return arenas + sum(node.nbytes for node in held) + rows + program.most_alive()
+        return sum(node.nbytes for node in held) + rows
+
+    def _share_arena(self) -> None:
+        """Pieces run one after another, so their plans have one arena, from the first step on."""
+        size = self._fitted[self.stage].arena
+        if size and not self._has_arena:
+            memory = arena_of(self.device, size)
+            for plan in self.plans.values():
+                plan.share(memory)
+        self._has_arena = True
 
     # --- running
 
     def run(self, arrays: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
         """The loss alone, for arguments in the order of inputs."""
+        self._share_arena()
+        for plan in self.plans.values():
+            plan.refresh()
         values = dict(zip(self._inputs, arrays, strict=True)) | self._sums
         for total in self._sums.values():
             total.clear()
@@ -191,25 +230,6 @@ class _Running:
         """Return when all is sent, of a part and those before it."""
         while self._sending and self._sending[0][0].part <= part:
             self._sending.pop(0)[1].wait()
-
-
-class PieceGraph:
-    """The graph of a piece by itself. `arguments`: the nodes whose values it takes, as `inputs`. `small`: as of
-    `in_buckets`."""
-
-    def __init__(self, pieces: StagePieces, key: Key, small: int) -> None:
-        piece = pieces.pieces[key]
-        unread = [node for node in piece.places.values() if node not in piece.boundary]
-        self.arguments = [*piece.boundary, *unread]
-        names = {node: new_input(node.shape, node.dtype) for node in piece.boundary if node.op != "input"}
-        self.outputs = chained(in_buckets(substituted(list(piece.targets), names), small))
-        self.inputs = [names.get(node, node) for node in self.arguments]
-        pairs = zip(self.outputs, piece.targets, strict=True)
-        self.places = {output: piece.places[node] for output, node in pairs if node in piece.places}
-
-    def plan(self, device: spy.Device, layouts: Mapping[Node, StridedLayout], choose: Choose | None) -> Plan:
-        of_inputs = {node: at for node, at in layouts.items() if node in self.inputs}
-        return Plan(self.outputs, self.inputs, device, of_inputs, in_place=self.places, choose=choose)
 
 
 def from_all_stages(
