@@ -1,5 +1,5 @@
-"""Functions of pointers that carry derivatives: each pointer with another one, to the derivatives of what it points
-to.
+"""Functions with pointers to values that have derivatives. Each pointer gets a second one, which points to the
+derivatives of those values.
 
     func @f(%p, %x) { %q = call @next %p   %v = call @load %q ... }
 

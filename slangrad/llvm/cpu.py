@@ -16,7 +16,6 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from slangrad.base.options import Options
@@ -35,7 +34,7 @@ from slangrad.llvm.memory.tapes import RESERVE
 from slangrad.llvm.text import emit
 from slangrad.llvm.text.emit import Environment, RegionEmitter
 from slangrad.llvm.text.type_names import TypeNames
-from slangrad.llvm.text.writer import Declarations, Writer, phi
+from slangrad.llvm.text.writer import Declarations, Writer, counted_loop
 
 RULES = {
     name: rule
@@ -328,24 +327,6 @@ def first_lanes(e: RegionEmitter, count: str) -> str:
     lanes = e.names.widened("i32")
     numbers = ", ".join(f"i32 {lane}" for lane in range(e.names.lanes))
     return e.w.value(f"icmp ult {lanes} <{numbers}>, {emit.splat(e, lanes, f'i32 {count}')}")
-
-
-@contextmanager
-def counted_loop(w: Writer, start: str, limit: str, step: int) -> Iterator[str]:
-    """The code in it runs for i = start, start + step, ... below limit, all i64."""
-    head, body, done = w.labels("waves", "wave", "endwaves")
-    before = w.label
-    w.jump(head)
-    w.block(head)
-    index, following = w.name(), w.name()
-    line = w.reserve_line()
-    w.branch(w.value(f"icmp ult i64 {index}, {limit}"), body, done)
-    w.block(body)
-    yield index
-    w.line(f"{following} = add i64 {index}, {step}")
-    w.lines[line] = phi(index, "i64", [(start, before), (following, w.label)])
-    w.jump(head)
-    w.block(done)
 
 
 def _write_drain(w: Writer, entry: str) -> None:

@@ -1,4 +1,4 @@
-"""Neighboring threads of the program as one thread of a GPU, whose elements lie in one piece.
+"""One thread of a GPU runs a few neighboring threads of the program. Their elements lie side by side in memory.
 
     %9 = offset %8, %6           %6 is the thread's number: 4 elements of 4 bytes, so one load of 16 bytes
     %10 = load %9 : f32          load %9 : lanes<f32>

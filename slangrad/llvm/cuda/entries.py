@@ -66,7 +66,7 @@ attributes #0 = { nounwind }"""
 
 @dataclass(frozen=True, slots=True)
 class WideKernel:
-    """`lanes` neighboring threads of a kernel as one, where `aligned` yields true for the first of them."""
+    """The kernel that runs `lanes` neighboring threads as one, if `aligned` yields true for the first of these."""
 
     lanes: int
     function: Function

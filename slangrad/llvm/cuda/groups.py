@@ -17,7 +17,7 @@ from slangrad.ir.data.layout import layout_of, round_up
 from slangrad.ir.data.types import pointer_of
 from slangrad.ir.ops.core import Op
 from slangrad.llvm.text.emit import RegionEmitter, Rule
-from slangrad.llvm.text.writer import Writer, phi
+from slangrad.llvm.text.writer import Writer, counted_loop
 
 MOST_THREADS = 1024  # of a block
 STATIC_BYTES = 48 << 10  # that a kernel may have without asking for them
@@ -65,20 +65,9 @@ class SharedMemory:
 
 def clear(w: Writer, memory: SharedMemory, thread: str, threads: int) -> None:
     """All threads of the block together, `thread` being the number of each; then they wait."""
-    head, body, done = w.labels("clear", "word", "cleared")
-    before = w.label
-    w.jump(head)
-    w.block(head)
-    index, following = w.name(), w.name()
-    line = w.reserve_line()
-    w.branch(w.value(f"icmp ult i32 {index}, {memory.size // 4}"), body, done)
-    w.block(body)
-    place = w.value(f"getelementptr i32, ptr addrspace(3) {SHARED}, i32 {index}")
-    w.line(f"store i32 0, ptr addrspace(3) {place}, align 4")
-    w.line(f"{following} = add i32 {index}, {threads}")
-    w.lines[line] = phi(index, "i32", [(thread, before), (following, body)])
-    w.jump(head)
-    w.block(done)
+    with counted_loop(w, thread, str(memory.size // 4), threads, "i32") as index:
+        place = w.value(f"getelementptr i32, ptr addrspace(3) {SHARED}, i32 {index}")
+        w.line(f"store i32 0, ptr addrspace(3) {place}, align 4")
     wait(w)
 
 

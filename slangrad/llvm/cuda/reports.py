@@ -16,9 +16,10 @@ from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 _AT = STATUS_FIELDS
 REPORT = f"""
-define internal void @report(ptr %status, i64 %kernel, i32 %site, i64 %index, i64 %extent) cold noinline nounwind {{
+define internal void @report(ptr %status, i64 %kernel, i32 %error, i32 %site, i64 %index, i64 %extent) cold noinline \
+nounwind {{
   %record = addrspacecast ptr %status to ptr addrspace(1)
-  %both = cmpxchg ptr addrspace(1) %record, i32 0, i32 {BOUNDS_ERROR} monotonic monotonic
+  %both = cmpxchg ptr addrspace(1) %record, i32 0, i32 %error monotonic monotonic
   %first = extractvalue {{ i32, i1 }} %both, 1
   br i1 %first, label %write, label %done
 write:
@@ -99,7 +100,7 @@ def _in_bounds(e: RegionEmitter, op: Op) -> None:
     w.block(outside)
     record = _record(e)
     numbers = f"i64 {extended(e, index, 'i64')}, i64 {extended(e, extent, 'i64')}"
-    w.line(f"call void @report({record}, i32 {op.attributes['site']}, {numbers})")
+    w.line(f"call void @report({record}, i32 {BOUNDS_ERROR}, i32 {op.attributes['site']}, {numbers})")
     w.jump(done)
     w.block(done)
     e.define(op.results[0], inside)

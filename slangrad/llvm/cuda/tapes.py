@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from slangrad.ir.ops.core import Function, Op, walk
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.cuda.launch import ARENA_FIELDS, OUT_OF_MEMORY, STATUS_FIELDS, read_field
+from slangrad.llvm.cuda.reports import REPORT
 from slangrad.llvm.launch.launch import LAUNCH_FIELDS
 from slangrad.llvm.launch.reports import extended
 from slangrad.llvm.memory import tapes, variables
@@ -92,18 +93,8 @@ begin:
   store i64 %last, ptr %limit_at
   br label %try
 none:
-  %record = addrspacecast ptr %status to ptr addrspace(1)
-  %both = cmpxchg ptr addrspace(1) %record, i32 0, i32 {OUT_OF_MEMORY} monotonic monotonic
-  %is_first = extractvalue {{ i32, i1 }} %both, 1
-  br i1 %is_first, label %report, label %done
-report:
-  %site_at = getelementptr i8, ptr addrspace(1) %record, i64 {STATUS_FIELDS["site"]}
-  %number_at = getelementptr i8, ptr addrspace(1) %record, i64 {STATUS_FIELDS["kernel"]}
   %kernel = load i64, ptr %kernel_at
-  store i32 -1, ptr addrspace(1) %site_at
-  store i64 %kernel, ptr addrspace(1) %number_at
-  br label %done
-done:
+  call void @report(ptr %status, i64 %kernel, i32 {OUT_OF_MEMORY}, i32 -1, i64 0, i64 0)
   ret ptr null
 }}
 """
@@ -120,6 +111,7 @@ def _takes(op: Op) -> bool:
 
 def write_pool(w: Writer) -> str:
     """An empty pool, at the start of the entry."""
+    w.declarations.add_functions(REPORT)
     w.declarations.add_functions(RESERVE)
     pool = w.slot("i8", POOL_SIZE, 8)
     for name in ("status", "kernel"):

@@ -153,3 +153,21 @@ def phi(name: str, type_name: str, incoming: Iterable[tuple[str, str]]) -> str:
     """A phi line, from pairs of value and label."""
     pairs = ", ".join(f"[ {value}, %{label} ]" for value, label in incoming)
     return f"  {name} = phi {type_name} {pairs}"
+
+
+@contextmanager
+def counted_loop(w: Writer, start: str, limit: str, step: int, number: str = "i64") -> Iterator[str]:
+    """The code in it runs for i = start, start + step, ... below limit, all of the unsigned type `number`."""
+    head, body, done = w.labels("waves", "wave", "endwaves")
+    before = w.label
+    w.jump(head)
+    w.block(head)
+    index, following = w.name(), w.name()
+    line = w.reserve_line()
+    w.branch(w.value(f"icmp ult {number} {index}, {limit}"), body, done)
+    w.block(body)
+    yield index
+    w.line(f"{following} = add {number} {index}, {step}")
+    w.lines[line] = phi(index, number, [(start, before), (following, w.label)])
+    w.jump(head)
+    w.block(done)

@@ -222,7 +222,8 @@ class SSABuilder:
         return self.emit("make", *parts, type=t)
 
     def scalars(self, value: Value, structs: bool = False) -> list[Value]:
-        """The scalars of a vector, matrix or array in order. A struct counts as one, unless `structs`."""
+        """The scalars of a vector, matrix or array, in order. With `structs`, a struct yields its scalars, too; without
+        it, the struct itself."""
         if not is_aggregate(value.type) or (isinstance(value.type, Struct) and not structs):
             return [value]
         parts = (self.emit("get", value, index=i) for i in range(component_count(value.type)))

@@ -80,9 +80,7 @@ class CudaDevice(Device):
         self._prints: PrintBuffer | None = None  # with the first kernel that prints
         self._has_printed = False  # since the host waited
         self._arena: Arena | None = None  # with the first kernel that takes memory
-        self._known: MemoryBlock | None = (
-            None  # the table of what memory there is, as of the last launch that asks
-        )
+        self._known: MemoryBlock | None = None  # the table of memory of the last launch in check mode
         self._kernels: dict[int, CudaKernel] = {}
         self.printed = Printed()
 

@@ -39,7 +39,7 @@ class Status(ctypes.Structure):
         ("kernel", ctypes.c_int64),           # and the number of the kernel on its device
         ("prints", ctypes.c_void_p),          # where kernels print to,
         ("arena", ctypes.c_void_p),           # where they take memory from,
-        ("memory", ctypes.c_void_p),          # and a table of what memory there is, for kernels of check mode that ask
+        ("memory", ctypes.c_void_p),          # the table of memory blocks, for kernels in check mode
     ]
     # fmt: on
 
