@@ -1,6 +1,6 @@
 """Names of Slang's library that are not supported, and their replacements.
 
-In: "Sampler2D".   Out: E9001 and "samplers are not supported; pass the values in a buffer or tensor", or None.
+In: "Sampler2D".   Out: E9001 and "combined samplers are not supported; pass a texture and a SamplerState", or None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Refusal:
     note: str
 
 
-TEXTURE = "textures are not supported; pass the values in a buffer or tensor"
+TEXTURE = "such textures are not supported; use Texture1D, Texture2D, Texture3D, arrays of these, or a tensor"
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 FLOATS = "there are half, float and double"
 HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
@@ -32,7 +32,7 @@ _REFUSALS = (
      r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
      "E9001", TEXTURE),
     (r"[iu]?[sS]ampler(1D|2D|3D|Cube|Buffer)\w*",
-     "E9001", "samplers are not supported; pass the values in a buffer or tensor"),
+     "E9001", "combined samplers are not supported; pass a texture and a SamplerState"),
     (r"IOpaqueDescriptor|(defaultG|g)etDescriptorFromHandle|DescriptorAccess|DescriptorKind|(Resource|Sampler)DescriptorHeap"
      r"|__DynamicResource",
      "E9001", HANDLES),

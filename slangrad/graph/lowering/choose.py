@@ -148,7 +148,10 @@ def _times(
     for turn in range(MOST_TURNS):
         if turn >= LEAST_TURNS and perf_counter() > end:
             break
-        for name in _close(times) if turn >= 2 else names:
+        close = _close(times) if turn >= 2 else names
+        if len(close) == 1:
+            break
+        for name in close:
             began, spent = perf_counter(), process_time()
             plans[name].run(arrays)
             follow()
@@ -162,7 +165,7 @@ def _times(
 def _close(times: dict[str, Times]) -> list[str]:
     """The fastest, and those that more turns may show to be it."""
     least = min(wall for wall, _ in times.values())
-    return [name for name, (wall, _) in times.items() if wall < CLEAR * least]
+    return [name for name, (wall, _) in times.items() if wall <= CLEAR * least]
 
 
 def _trials(
@@ -178,8 +181,10 @@ def _trials(
     letters = node.attributes["letters"]
     ins, out = letters_in(letters)
     sizes, left = sizes_of(node), flops_of(node)
-    least = {c: LEAST_BATCHES if c in ins[0] and c in ins[1] else LEAST_ROWS for c in out}
-    while left > most and (large := [c for c in out if sizes[c] > least[c]]):
+    least = dict.fromkeys(sizes, 1)
+    if most == LARGE:  # the others only follow, and are as small as that
+        least = {c: LEAST_BATCHES if c in ins[0] and c in ins[1] else LEAST_ROWS for c in out}
+    while left > most and (large := [c for c in least if sizes[c] > least[c]]):
         name = max(large, key=lambda c: sizes[c] / least[c])
         sizes[name], left = -(-sizes[name] // 2), left // 2
     inputs, arrays, layouts = [], [], {}

@@ -144,10 +144,6 @@ class Sampler:
         """The name that it was given, for people."""
         return self._desc.label
 
-    def fields(self) -> dict[str, HostValue]:
-        """The fields of the SamplerState, by name."""
-        return self._state
-
     def get_this(self) -> dict[str, HostValue]:
         """What it stands for in calls."""
         return {"_type": "SamplerState", **self._state}
