@@ -32,7 +32,7 @@ from slangrad.llvm.memory.memory import Locals
 from slangrad.llvm.text import emit
 from slangrad.llvm.text.emit import Environment, RegionEmitter, Rule
 from slangrad.llvm.text.type_names import TypeNames
-from slangrad.llvm.text.writer import Declarations, Writer, phi
+from slangrad.llvm.text.writer import Declarations, Writer, counted_loop
 
 RULES: Mapping[str, Rule] = {
     name: rule
@@ -214,7 +214,7 @@ def _write_wide_map(
         RegionEmitter(w, TypeNames(wide.lanes), around, RULES).region(wide.function.region)
         w.jump(done)
         w.block(apart)
-        with _counted(w, "x", alone, last, step, ", !llvm.loop !2") as x:
+        with counted_loop(w, alone, last, step, hint=", !llvm.loop !2") as x:
             narrow = w.value(f"trunc i64 {x} to i32")
             RegionEmitter(w, TypeNames(1), environment((narrow, y, z)), RULES).region(kernel.region)
         w.jump(done)
@@ -242,25 +242,8 @@ def _rows(w: Writer, axis: str) -> Iterator[str]:
     start = _wide(w, _first(w, axis))
     size, blocks = _register(w, f"ntid.{axis}"), _register(w, f"nctaid.{axis}")
     step, limit = _wide(w, w.value(f"mul i32 {blocks}, {size}")), read_field(w, "%launch", f"n{axis}")
-    with _counted(w, axis, start, limit, step) as index:
+    with counted_loop(w, start, limit, step) as index:
         yield w.value(f"trunc i64 {index} to i32")
-
-
-@contextmanager
-def _counted(w: Writer, axis: str, start: str, limit: str, step: str, hint: str = "") -> Iterator[str]:
-    """The code in it runs for start, start + step, ... below limit, all i64. `hint`: metadata of the loop."""
-    head, body, end = w.labels(f"rows_{axis}", f"row_{axis}", f"end_{axis}")
-    before = w.label
-    w.jump(head)
-    w.block(head)
-    index, following, line = w.name(), w.name(), w.reserve_line()
-    w.branch(w.value(f"icmp ult i64 {index}, {limit}"), body, end)
-    w.block(body)
-    yield index
-    w.line(f"{following} = add i64 {index}, {step}")
-    w.lines[line] = phi(index, "i64", [(start, before), (following, w.label)])
-    w.line(f"br label %{head}{hint}")
-    w.block(end)
 
 
 # --- groups and waves

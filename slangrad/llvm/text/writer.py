@@ -156,8 +156,11 @@ def phi(name: str, type_name: str, incoming: Iterable[tuple[str, str]]) -> str:
 
 
 @contextmanager
-def counted_loop(w: Writer, start: str, limit: str, step: int, number: str = "i64") -> Iterator[str]:
-    """The code in it runs for i = start, start + step, ... below limit, all of the unsigned type `number`."""
+def counted_loop(
+    w: Writer, start: str, limit: str, step: int | str, number: str = "i64", hint: str = ""
+) -> Iterator[str]:
+    """The code in it runs for i = start, start + step, ... below limit, all of the unsigned type `number`. `hint`:
+    metadata of the loop."""
     head, body, done = w.labels("waves", "wave", "endwaves")
     before = w.label
     w.jump(head)
@@ -169,5 +172,5 @@ def counted_loop(w: Writer, start: str, limit: str, step: int, number: str = "i6
     yield index
     w.line(f"{following} = add {number} {index}, {step}")
     w.lines[line] = phi(index, number, [(start, before), (following, w.label)])
-    w.jump(head)
+    w.line(f"br label %{head}{hint}")
     w.block(done)

@@ -40,6 +40,7 @@ class Arena:
     def grow(self) -> str:
         """Twice as much for the next launch, if the GPU has it."""
         before, self._size = self._size, min(2 * self._size, self._total // 2)
-        self._block = None
+        if self._size > before:
+            self._block = None
         now = f"the next launch has {self._size}" if self._size > before else "the GPU has no more to give"
         return f"all threads of a launch had {before} bytes together; {now}"

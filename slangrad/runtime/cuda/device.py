@@ -183,6 +183,7 @@ class CudaDevice(Device):
         if MEMORY in needs:
             table = KnownMemory(self.memory).table
             self._known = self.memory.allocate(table.nbytes)
+            self._known.wanted = 0  # no pointer of a program leads here
             self._copies.to_gpu(self._known.address, table)
             self._status.memory = self._known.address
 

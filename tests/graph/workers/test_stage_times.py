@@ -78,6 +78,7 @@ def test_messages_that_kernels_do_not_hide() -> None:
 
 
 def test_more_stages_need_less_memory() -> None:
+    """With 256 rows values outweigh the weights that the last stage keeps in another order."""
     two, four = (planned(graph.cluster(stages=n, links=links()), 8, rows=256) for n in (2, 4))
     assert four.peak < two.peak
     first, *_, last = four.stages

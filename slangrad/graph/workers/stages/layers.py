@@ -55,7 +55,7 @@ class LayerCosts:
     forward: np.ndarray
     enters: np.ndarray
     largest: np.ndarray
-    rows: float = 0.0
+    rows: float
 
     def __len__(self) -> int:
         return len(self.seconds)
