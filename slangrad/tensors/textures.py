@@ -31,6 +31,16 @@ VECTORS = Late("slangrad.marshal.host.vectors")
 ALL_LAYERS = ALL_MIPS = (1 << 32) - 1
 
 
+class UnsupportedTexture(ValueError, NotImplementedError):
+    """A type or a format of which there are no textures."""
+
+    code = "E9001"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"error[{self.code}]: {reason}")
+
+
 class TextureType(Enum):
     """Kinds of textures."""
 
@@ -106,15 +116,13 @@ class TextureDesc:
 
     def checked(self) -> TextureDesc:
         """With the number of all levels where `ALL_MIPS` are wanted. TypeError and ValueError for what makes no
-        texture, NotImplementedError for kinds of textures that are not supported."""
+        texture, UnsupportedTexture for kinds of textures that are not."""
         for name, kind in _KINDS_OF_FIELDS.items():
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name}: expected a {kind.__name__}, not {getattr(self, name)!r}")
         if self.type not in KINDS or self.sample_count != 1:
             kinds = ", ".join(kind.name for kind in KINDS)
-            raise NotImplementedError(
-                f"type: textures of these types are supported: {kinds}; one sample each"
-            )
+            raise UnsupportedTexture(f"type: textures of these types are supported: {kinds}; one sample each")
         sizes = self._sizes()
         levels = max(sizes.values()).bit_length()
         count = self._whole("mip_count")
@@ -151,13 +159,13 @@ _KINDS_OF_FIELDS: dict[str, type] = {
 
 
 def form_of(format: Enum) -> TexelForm:
-    """The form of texels in memory. ValueError where there is no format, NotImplementedError where it is not
-    supported."""
+    """The form of texels in memory. ValueError where there is no format, UnsupportedTexture where there are no
+    such textures."""
     try:
         form = texel_form(format)
     except ValueError:
         note = "use one with floats, integers or normalized numbers, such as rgba32_float or rgba8_unorm"
-        raise NotImplementedError(f"format: {format.name} is not supported; {note}") from None
+        raise UnsupportedTexture(f"format: {format.name} is not supported; {note}") from None
     if form is None:
         raise ValueError("format: a texture needs one, for example format=Format.rgba32_float")
     return form

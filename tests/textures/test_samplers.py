@@ -226,6 +226,7 @@ def test_samplers_and_what_they_refuse(device, load) -> None:
         ({"address_u": 1}, TypeError, "address_u: expected a TextureAddressingMode"),
         ({"mip_lod_bias": "0"}, TypeError, "mip_lod_bias: expected a number"),
         ({"border_color": (1, 2)}, ValueError, "border_color: expected four numbers"),
+        ({"border_color": 1}, ValueError, "border_color: expected four numbers, not 1"),
         ({"min_lod": 2, "max_lod": 1}, ValueError, "min_lod: 2 is above max_lod, 1"),
         ({"filter": 1}, TypeError, "filter: a sampler has no such argument"),
         ({"max_anisotropy": 16}, CallError, "E9001.*max_anisotropy: 16 is not supported"),
@@ -249,6 +250,12 @@ def test_samplers_and_what_they_refuse(device, load) -> None:
         spy.CompileError, match=r"(?s)E9001.*'Sample' of 'Texture2D<uint>'.*only floats .* are blended"
     ):
         load("uint g(Texture2D<uint> t, SamplerState s) { return t.Sample(s, float2(0)); }")
+    with pytest.raises(
+        spy.CompileError, match=r"(?s)E9001.*'Sample' of 'RWTexture2D<float>'.*declare it without RW"
+    ):
+        load("float g(RWTexture2D<float> t, SamplerState s) { return t.Sample(s, float2(0)); }")
+    with pytest.raises(CallError, match=r"E9001.*max_anisotropy: 16"):
+        spy.Sampler(device, spy.SamplerDesc(max_anisotropy=16))
 
 
 def test_kernels_take_samplers(device, kernel) -> None:

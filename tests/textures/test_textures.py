@@ -115,6 +115,15 @@ def test_what_makes_no_texture(device, named, kind, message) -> None:
         device.create_texture(**{**usual, **named})
 
 
+def test_textures_that_are_made_without_create_texture(device) -> None:
+    for desc in (
+        spy.TextureDesc(TYPES.texture_cube, FLOATS[1]),
+        spy.TextureDesc(format=spy.Format.bc1_unorm),
+    ):
+        with pytest.raises(ValueError, match=r"error\[E9001\]: (type|format): "):
+            spy.Texture(device, desc)
+
+
 def test_levels_that_are_not_there(texture) -> None:
     made, _ = texture()
     with pytest.raises(ValueError, match="mip: 1 is not among the 1 of this texture"):

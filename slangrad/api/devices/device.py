@@ -305,8 +305,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """
         try:
             return TEXTURES.Texture(self, TEXTURES.TextureDesc.of(desc, named), data)
-        except NotImplementedError as error:
-            raise CallError("E9001", f"create_texture: {error}") from None
+        except TEXTURES.UnsupportedTexture as error:
+            raise CallError(error.code, f"create_texture: {error.reason}") from None
 
     def create_sampler(
         self, desc: SAMPLERS.SamplerDesc | Mapping[str, HostValue] | None = None, **named: HostValue
@@ -315,10 +315,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         `address_u` to `address_w`, `border_color`, `mip_lod_bias`, `min_lod`, `max_lod`. They are given as a desc, a
         dict or by name; without them filters blend and textures repeat. TypeError and ValueError for what makes no
         sampler, CallError (E9001) for what is not supported."""
-        try:
-            return SAMPLERS.Sampler(self, SAMPLERS.SamplerDesc.of(desc, named))
-        except NotImplementedError as error:
-            raise CallError("E9001", f"create_sampler: {error}") from None
+        return SAMPLERS.Sampler(self, SAMPLERS.SamplerDesc.of(desc, named))
 
     def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:

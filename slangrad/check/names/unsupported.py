@@ -22,6 +22,7 @@ class Refusal:
 
 TEXTURE = "such textures are not supported; use Texture1D, Texture2D, Texture3D, arrays of these, or a tensor"
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
+WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
 FLOATS = "there are half, float and double"
 HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
 
@@ -93,4 +94,7 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
         return Refusal("E9001", HANDLES)
     if file != TEXTURES:
         return None
-    return Refusal("E9001", UNBLENDED if name.startswith("Sample") else TEXTURE)
+    if not name.startswith("Sample"):
+        return Refusal("E9001", TEXTURE)
+    is_written = isinstance(kind, StructType) and kind.declaration.name.startswith("RW")
+    return Refusal("E9001", WRITTEN if is_written else UNBLENDED)

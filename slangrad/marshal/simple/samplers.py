@@ -7,11 +7,12 @@ A sampler stands for a SamplerState of `std/texture.slang`, as a dict does for a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from numbers import Real
 
+from slangrad.marshal.errors import CallError
 from slangrad.tensors.conversion import HostValue
 
 
@@ -86,7 +87,7 @@ class SamplerDesc:
         return replace(desc if isinstance(desc, SamplerDesc) else SamplerDesc(), **values)
 
     def check(self) -> None:
-        """TypeError and ValueError for what makes no sampler, NotImplementedError for what is not supported."""
+        """TypeError and ValueError for what makes no sampler, CallError (E9001) for what is not supported."""
         for field in fields(SamplerDesc):
             value = getattr(self, field.name)
             wanted = type(field.default)
@@ -94,7 +95,7 @@ class SamplerDesc:
                 raise TypeError(f"{field.name}: expected a number, not {value!r}")
             if issubclass(wanted, (Enum, str)) and not isinstance(value, wanted):
                 raise TypeError(f"{field.name}: expected a {wanted.__name__}, not {value!r}")
-        color = list(self.border_color)
+        color = list(self.border_color) if isinstance(self.border_color, Iterable) else []
         if len(color) != 4 or not all(isinstance(part, Real) for part in color):
             raise ValueError(f"border_color: expected four numbers, not {self.border_color!r}")
         if not self.min_lod <= self.max_lod:
@@ -103,13 +104,11 @@ class SamplerDesc:
             self.reduction_op is not TextureReductionOp.average
             or self.comparison_func is not ComparisonFunc.never
         ):
-            raise NotImplementedError(
-                "samplers that compare, or take the least or the most, are not supported"
+            raise CallError(
+                "E9001", "samplers that compare, or take the least or the most, are not supported"
             )
         if self.max_anisotropy != 1:
-            raise NotImplementedError(
-                f"max_anisotropy: {self.max_anisotropy} is not supported; leave it at 1"
-            )
+            raise CallError("E9001", f"max_anisotropy: {self.max_anisotropy} is not supported; leave it at 1")
 
 
 class Sampler:
