@@ -266,7 +266,7 @@ class _Planned:
     ) -> Sharding | None:
         """The sharding of all nodes on a mesh, if it has to be searched for."""
         rows = rows_specs(graph.batch, mesh)
-        return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
+        return held.sharding_for(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
     def _local(
         self,

@@ -54,7 +54,7 @@ class TracedValueError(GraphError, TypeError):
 
 
 class MemoryLimitError(GraphError):
-    """A plan that does not fit into its memory (E1047). `least`: bytes that would do."""
+    """A plan that does not fit into its memory (E1047). `least`: enough bytes for it."""
 
     def __init__(self, message: str, note: str, least: int) -> None:
         super().__init__("E1047", message, note)
@@ -62,17 +62,17 @@ class MemoryLimitError(GraphError):
 
 
 class UnknownAttributeError(GraphError, AttributeError):
-    """An attribute of arrays that traced ones have not."""
+    """An attribute of arrays that traced arrays lack."""
 
 
 def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """What Python and NumPy say inside of a function about its arguments becomes a GraphError (E1042) with shapes."""
+    """Errors of Python and NumPy inside of a function become GraphErrors (E1042) with the shapes of its arguments."""
 
-    def enter(own: Callable[P, R]) -> Callable[P, R]:
-        @wraps(own)
+    def enter(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return own(*args, **kwargs)
+                return function(*args, **kwargs)
             except CallError:
                 raise
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:

@@ -116,7 +116,7 @@ class NodeClusters:
         )
         sets = (
             [(i,) for i in index_map.linear]
-            if index_map.one
+            if index_map.exclusive
             else [index_map.linear]
             if index_map.linear
             else []
