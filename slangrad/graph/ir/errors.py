@@ -54,11 +54,12 @@ class TracedValueError(GraphError, TypeError):
 
 
 class MemoryLimitError(GraphError):
-    """A plan that does not fit into its memory (E1047). `least`: enough bytes for it."""
+    """A plan that does not fit into its memory (E1047). `least`: enough bytes for it; `held`: the part of them that no
+    choice of values saves."""
 
-    def __init__(self, message: str, note: str, least: int) -> None:
+    def __init__(self, message: str, note: str, least: int, held: int = 0) -> None:
         super().__init__("E1047", message, note)
-        self.least = least
+        self.least, self.held = least, held
 
 
 class UnknownAttributeError(GraphError, AttributeError):

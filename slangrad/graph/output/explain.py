@@ -65,9 +65,17 @@ class PlanExplanation:
             *([self.workers, ""] if self.workers else []),
             str(self.plan),
         ]
+        lines += [f"--- {self._copies}", *map(self._text, self.plan.copies)] if self.plan.copies else []
         for group, steps in self._kernels():
             lines += [f"--- {self._headline(group)}", *map(self._text, steps)]
         return "\n".join(lines)
+
+    @property
+    def _copies(self) -> str:
+        """The headline of those that micro-batches make once a step."""
+        count = len(dict.fromkeys(part.holder for step in self.plan.copies for part in step.writes.values()))
+        copies = f"{count} cop{'y' if count == 1 else 'ies'} of weights in another order"
+        return f"{copies}, once a step: {self.plan.copied_bytes} bytes"
 
     @property
     def _memory(self) -> str:
@@ -116,6 +124,8 @@ class PlanExplanation:
             *([f"<pre>{escape(self.workers)}</pre>"] if self.workers else []),
             f"<div>{svg(boxes_of(self.plan))}</div>",
         ]
+        if self.plan.copies:
+            parts.append(_folded(self._copies, "\n".join(map(self._text, self.plan.copies))))
         for i, (group, steps) in enumerate(self._kernels(), 1):
             parts.append(_folded(f"{i}: {self._headline(group)}", "\n".join(map(self._text, steps))))
         return "\n".join([*parts, _folded("all nodes", str(self.plan)), "</div>"])

@@ -75,7 +75,7 @@ class Settings(TypedDict, total=False):
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; copies of them in another order, as
+    `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; `copies` of them in another order, as
     products read them, are made once and kept.
 
     `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
@@ -118,8 +118,8 @@ class Plan:
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
-        self._copies = self._copies_of(fixed)
-        self._is_stale = True  # the copies of fixed inputs
+        self.copies = self._copies_of(fixed)
+        self._is_stale = True  # the copies
         self._shared: spy.Tensor | None = None
         kept = {*self.inputs, *self.outputs} if is_body else ()
         self._holders: Memory = {node: self._new(node) for node in kept}
@@ -143,7 +143,7 @@ class Plan:
     @cached_property
     def modules(self) -> dict[str, spy.Module]:
         """By the names of kernels. Each has a module of its own, so plans with an equal kernel compile it once."""
-        steps = (*self._copies, *self.steps)
+        steps = (*self.copies, *self.steps)
         kernels = {step.name: step for step in steps if isinstance(step, KernelStep)}
         templates = {name: KERNELS[name] for kernel in kernels.values() for name in kernel.templates}
         for name, page in (templates | {f.module: f.page for f in self._functions}).items():
@@ -204,6 +204,15 @@ class Plan:
         return copies
 
     @property
+    def copied_bytes(self) -> int:
+        """The part of `peak` that copies of fixed inputs take."""
+        return sum(map(bytes_of, self._copy_holders))
+
+    @property
+    def _copy_holders(self) -> list[Holder]:
+        return list(dict.fromkeys(part.holder for step in self.copies for part in step.writes.values()))
+
+    @property
     def arena_bytes(self) -> int:
         """The part of `peak` that holds nothing from one run to the next."""
         return self._places.size
@@ -224,8 +233,13 @@ class Plan:
 
     def _arena(self) -> None:
         """Places for what is written and read inside of the plan."""
-        copied = dict.fromkeys(part.holder for step in self._copies for part in step.writes.values())
-        outside = {*self.outputs, *self.inputs, *self._captured, *self._holders, *copied}
+        outside = {
+            *self.outputs,
+            *self.inputs,
+            *self._captured,
+            *self._holders,
+            *self._copy_holders,
+        }
         seconds = [
             self.fusion.seconds_of(group) * (COLLECTIVE if group.is_collective else 1)
             for group in self.fusion.groups
@@ -233,7 +247,7 @@ class Plan:
         tasks = [Task(i, *each) for i, each in enumerate(zip(self.by_group, seconds, strict=True))]
         own = sum(body.peak for body in self.bodies.values())
         own += sum(node.nbytes for node in {*self.inputs, *self.outputs} & self._holders.keys())
-        own += sum(map(bytes_of, copied))
+        own += self.copied_bytes
         orders = [[tasks[i] for i in order] for order in self._orders]
         self.tasks, found = fitted(orders, outside, self._taken, self.limit, self._beside + own)
         self.steps: list[PlanStep] = found.steps
@@ -242,7 +256,7 @@ class Plan:
 
     def _allocate(self) -> None:
         """Memory for the arena, when the plan is first run."""
-        for holder in (part.holder for step in self._copies for part in step.writes.values()):
+        for holder in self._copy_holders:
             kind, count = type_of(holder.dtype), max(1, prod(holder.shape))
             self._holders[holder] = spy.Tensor.empty(self.device, (count,), kind)
         if not self._places.size:
@@ -327,13 +341,13 @@ class Plan:
         """The steps, their kernels compiled together."""
         self._allocate()
         calls: dict[object, partial[object]] = {}
-        for step in (*self._copies, *self.steps):
+        for step in (*self.copies, *self.steps):
             if isinstance(step, KernelStep):
                 key = step.name, *(part.layout for part in step.parts)
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         for module in [*self.modules.values()][:1]:
             module.compile_all(calls.values())  # those of all modules
-        self._copy_runs = [self._prepared(step) for step in self._copies]
+        self._copy_runs = [self._prepared(step) for step in self.copies]
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: KernelStep) -> Run:
@@ -445,19 +459,19 @@ class Plan:
         return {node: spy.Tensor.empty_like(model) for node, model in self._models.items()}
 
     def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
-        """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
-        collectives, which are left out, so that results are wrong."""
+        """The seconds of each of the copies and each step in its place, the least of some turns after a first one that
+        touches memory; 0 of collectives, which are left out, so that results are wrong."""
         results, outside = self._results(), self._with_captured(arrays)
         with self._lock:
             memory = self._lent(outside, results)
             self._runs = self._runs or self._compiled(memory)
-            self._copy_fixed(memory)
             times = [self._timed(memory) for _ in range(1 + turns)]
+            self._is_stale = True  # copies are those of these arrays
         return [min(each) for each in zip(*times[1:], strict=True)]
 
     def _timed(self, given: Memory) -> list[float]:
         found = []
-        for step, run in zip(self.steps, self._runs, strict=True):
+        for step, run in zip((*self.copies, *self.steps), (*self._copy_runs, *self._runs), strict=True):
             start = perf_counter()
             if not isinstance(step, Exchange | Await):
                 run(given)

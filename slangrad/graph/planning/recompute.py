@@ -90,7 +90,7 @@ def fitted(
         if again.size <= limit:
             return repeated, again
     note = f"memory={least + held} would do; without a limit it needs {memory.size + held}"
-    raise MemoryLimitError(f"a plan cannot run in {most} bytes", note, least + held)
+    raise MemoryLimitError(f"a plan cannot run in {most} bytes", note, least + held, held)
 
 
 def steps_in(tasks: Iterable[Task]) -> list[PlanStep]:

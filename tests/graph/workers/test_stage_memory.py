@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +12,15 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.errors import MemoryLimitError
+from slangrad.graph.ir.node import new_input
+from slangrad.graph.lowering.choose import by_slang
 from slangrad.graph.lowering.steps import KernelStep
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.simulation.stage_times import StagesSimulation
+from slangrad.graph.workers.simulation.timeline import bytes_text, time_text
 from slangrad.graph.workers.stages.layers import divided
 from slangrad.graph.workers.stages.pieces import MICROBATCH
 from tests.graph.workers.test_pipeline import transformer, transformer_loss
@@ -110,6 +117,56 @@ def test_every_limit_from_the_least_on_is_enough(part: float) -> None:
     assert found.peak <= limit
 
 
+def with_loops(p: Any, x: Any, y: Any) -> Any:
+    for w in p:
+        x, _ = graph.scan(lambda h, i, w=w: (np.tanh(h @ w), i), x, np.arange(2.0))  # type: ignore[misc]
+        x = np.tanh(x @ w)
+    return ((x - y) ** 2).mean()
+
+
+def test_pieces_have_room_beside_the_loops_of_others() -> None:
+    """Bodies of loops keep memory, in the forward and the backward sweep of a stage."""
+
+    def planned(memory: int | None) -> StagesSimulation:
+        step = graph.train(with_loops, spy.optim.SGD(square()[:4], lr=0.1), memory, microbatches=1)
+        found = graph.simulate(step, X, Y, graph.cluster(stages=2))
+        assert isinstance(found, StagesSimulation)
+        return found
+
+    with pytest.raises(MemoryLimitError) as found:
+        planned(1000)
+    least, most = found.value.least, planned(None).peak
+    assert least < most
+    for limit in (least, (least + most) // 2):
+        assert planned(limit).peak <= limit
+    with pytest.raises(MemoryLimitError) as found:
+        planned(least - 1)
+    assert found.value.least == least
+
+
+def test_plans_of_equal_text_differ_by_their_inputs() -> None:
+    """By those that are fixed, and by those whose memory results take."""
+    step = step_of(deep, square(), None)
+    step(X, Y)
+    (planned,) = step._plans._plans.values()
+    staged = planned._staged
+    graphs = [
+        each for key, each in staged.graphs.items() if key.part == MICROBATCH and staged.plans[key].copies
+    ]
+    assert graphs
+    for graph_of_piece in graphs:
+        others = [copy(graph_of_piece) for _ in range(2)]
+        for other in others:
+            vars(other).pop("key", None)
+        others[0].fixed, others[1].places = [], {}
+        assert len({other.text for other in (graph_of_piece, *others)}) == 1
+        one, free, apart = map(staged._others.plan, (graph_of_piece, *others))
+        assert one is staged._others.plan(graph_of_piece)
+        assert one.copies
+        assert not free.copies
+        assert one.memory < apart.memory  # sums of gradients have memory of their own
+
+
 def test_all_stages_have_the_error_of_one() -> None:
     """A worker whose own stage fits does not wait for others that have ended."""
 
@@ -151,7 +208,7 @@ def test_weights_are_packed_once_for_a_step(memory: int | None) -> None:
         np.testing.assert_allclose(step(X, Y), alone(X, Y), rtol=1e-12)
     (planned,) = step._plans._plans.values()
     plans = {key: plan for key, plan in planned._staged.plans.items() if key.part == MICROBATCH}
-    copies = [each for plan in plans.values() for each in plan._copies]
+    copies = [each for plan in plans.values() for each in plan.copies]
     assert len(copies) >= 5  # of all weights but the first, whose input has no gradient
     names = {each.name for each in copies}
     for plan in plans.values():
@@ -159,3 +216,50 @@ def test_weights_are_packed_once_for_a_step(memory: int | None) -> None:
             if isinstance(each, KernelStep) and each.name in names:
                 read = {part.holder for part in each.reads.values()}
                 assert read.isdisjoint(plan.inputs)
+    assert (
+        planned._staged.fitted(0).needed
+        >= sum(plan.copied_bytes for plan in plans.values())
+        >= 5 * 16 * 16 * 8
+    )
+
+
+def test_copies_of_weights_are_shown_and_timed() -> None:
+    """Once a step: before the first of four micro-batches."""
+    step, arrays = step_of(deep, square(), None), (X, Y)
+    shown = step.explain(*arrays)
+    plan = shown.plan
+    assert plan.copies
+    assert (
+        f"--- {len(plan.copies)} copies of weights in another order, once a step: {plan.copied_bytes} bytes"
+        in str(shown)
+    )
+    assert all(each.text in str(shown) and escape(each.text) in shown._repr_html_() for each in plan.copies)
+    times = plan.timed([np.zeros(node.shape, node.dtype) for node in plan.inputs])
+    assert len(times) == len(plan.copies) + len(plan.steps)
+    assert min(times[: len(plan.copies)]) > 0
+    for measured in (False, True):
+        found = graph.simulate(step, *arrays, graph.cluster(data=1), measured=measured)
+        assert isinstance(found, StagesSimulation)
+        (stage,) = found.stages
+        assert stage.copied == plan.copied_bytes
+        assert (
+            sum(each.seconds for each in found.events if each.name == "copies of weights")
+            == stage.copying
+            > 0
+        )
+        assert [each.name for each in found.events].count("copies of weights") == 1
+        assert f"{bytes_text(stage.copied)} of weights copied once in {time_text(stage.copying)}" in str(
+            found
+        )
+
+
+def test_copies_that_were_timed_are_made_again() -> None:
+    """Numbers of a measurement are none of a step."""
+    w = new_input((64, 64), np.dtype(float))
+    x = new_input((8, 64), np.dtype(float))
+    plan = Plan([(Array(x) @ Array(w).T).node], [x, w], spy.default_device(), fixed=[w], choose=by_slang)
+    assert plan.copies
+    a, b = np.ones((8, 64)), np.eye(64)
+    plan.run([a, b])
+    plan.timed([a, 3 * b])
+    np.testing.assert_array_equal(plan.run([a, b])[0].to_numpy(), a)

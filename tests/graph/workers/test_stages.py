@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slangrad.graph.workers.stages.layers import MOVING, WORKING, LayerCosts, divided, least_memory
+from slangrad.graph.workers.stages.layers import LayerCosts, divided, least_memory
 from slangrad.graph.workers.stages.order import one_forward_one_backward
 
 
@@ -24,11 +24,13 @@ def drawn(seed: int, pieces: int) -> LayerCosts:
 
 
 def cost_of(line: LayerCosts, starts: Any, microbatches: int, memory: float) -> float:
+    """Of the micro-batches that wait, and of one more on its way to a stage and one from it, what enters and leaves is
+    there. The largest value is there with its gradient and a copy in another order."""
     ends, total, slowest = [*starts[1:], len(line)], 0.0, 0.0
     for s, (a, b) in enumerate(zip(starts, ends, strict=True)):
         waits, kept = min(microbatches, len(starts) - s), line.kept[a:b].sum()
-        moving = (waits + MOVING) * (line.enters[a] + (line.enters[b] if b < len(line) else 0))
-        always = line.held[a:b].sum() + moving + WORKING * line.largest[a:b].max() + line.rows
+        moving = (waits + 1 + 1) * (line.enters[a] + (line.enters[b] if b < len(line) else 0))
+        always = line.held[a:b].sum() + moving + 3 * line.largest[a:b].max() + line.rows
         whole, least = always + waits * kept, always + min(waits * kept, waits * line.enters[a] + kept)
         if least > memory:
             return inf

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import numpy as np
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import type_text
 from slangrad.graph.lowering.emit import RESULT
-from slangrad.graph.lowering.steps import Await, Exchange
+from slangrad.graph.lowering.steps import Await, Exchange, MemoryPart
 from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
 from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
 from slangrad.graph.workers.simulation.timeline import Simulation, WorkerQueues
@@ -107,17 +108,20 @@ def simulated(
     plan: Plan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
 ) -> Simulation:
     """The plan of one worker of a mesh. `slowest`: as in `Cluster`."""
-    seconds = _measured(plan) if measured else _estimated(plan, links)
+    seconds = iter(_measured(plan) if measured else _estimated(plan, links))
     names, worker, begun = _names(plan), WorkerQueues(links.overlap), dict[int, int]()
-    for i, step in enumerate(plan.steps):
+    for cost in islice(seconds, len(plan.copies)):
+        worker.compute("copy of a weight", cost * slowest)
+    copying = worker.now
+    for step, cost in zip(plan.steps, seconds, strict=True):
         if isinstance(step, Exchange):
             name, nbytes = f"{step.collective.name} over {step.collective.over}", bytes_of(step)
             begun[id(step)] = worker.begin(name, seconds_of(step, mesh, links), nbytes)
         elif isinstance(step, Await):
             worker.wait(begun[id(step.exchange)])
         else:
-            worker.compute(names[id(step)], seconds[i] * slowest)
-    return Simulation(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory)
+            worker.compute(names[id(step)], cost * slowest)
+    return Simulation(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory, copying)
 
 
 def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
@@ -127,8 +131,11 @@ def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
 
 def bytes_of(step: Exchange) -> int:
     """Bytes of the result."""
-    made = step.writes[RESULT]
-    return prod(made.layout.shape) * made.holder.dtype.itemsize
+    return _bytes_of_part(step.writes[RESULT])
+
+
+def _bytes_of_part(part: MemoryPart) -> int:
+    return prod(part.layout.shape) * part.holder.dtype.itemsize
 
 
 def _measured(plan: Plan) -> list[float]:
@@ -136,14 +143,16 @@ def _measured(plan: Plan) -> list[float]:
 
 
 def _estimated(plan: Plan, links: Links) -> list[float]:
-    """Seconds of each step by the cost model; the steps of one group share them."""
+    """Seconds of each copy and each step by the cost model; the steps of one group share them."""
     found: dict[int, float] = {}
     for task in plan.tasks:
         work = plan.fusion.groups[task.number].work
         count = max(1, len(task.steps))
         arithmetic = links.machine.seconds(work.flops, work.bytes) - links.machine.launch
         found |= dict.fromkeys(map(id, task.steps), arithmetic / count + links.machine.launch)
-    return [found.get(id(step), 0.0) for step in plan.steps]
+    moved = (sum(map(_bytes_of_part, step.parts)) for step in plan.copies)
+    copies = [links.machine.seconds(0, nbytes) for nbytes in moved]
+    return [*copies, *(found.get(id(step), 0.0) for step in plan.steps)]
 
 
 def _names(plan: Plan) -> Mapping[int, str]:

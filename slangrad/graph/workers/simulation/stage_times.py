@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.connections.costs import Links, apart_on
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import STAGES
@@ -37,12 +38,20 @@ MESSAGE = 6  # pixels of the height of a bar
 @dataclass(frozen=True, slots=True)
 class StageTimes:
     """`busy`: the seconds of its turns; `parameters`: in words; `sent`: bytes to other stages; `peak`: bytes of memory
-    of a worker."""
+    of a worker. `copied`: those of weights in another order, which take `copying` of the seconds, once a step."""
 
     busy: float
     parameters: str
     sent: int
     peak: int
+    copied: int = 0
+    copying: float = 0.0
+
+    def __str__(self) -> str:
+        said = f"{self.parameters}, sends {bytes_text(self.sent)}, memory {bytes_text(self.peak)}"
+        if not self.copied:
+            return said
+        return f"{said}, {bytes_text(self.copied)} of weights copied once in {time_text(self.copying)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +76,7 @@ class StagesSimulation(Simulation):
         count = f"{self.microbatches} micro-batch{'es' * (self.microbatches > 1)}"
         rows = [(self.workers, time_text(self.seconds), f"a step, {count}")]
         for i, each in enumerate(self.stages):
-            said = f"{each.parameters}, sends {bytes_text(each.sent)}, memory {bytes_text(each.peak)}"
-            rows.append((f"  stage {i}", time_text(each.busy), said))
+            rows.append((f"  stage {i}", time_text(each.busy), str(each)))
         rows.append(("bubble", f"{100 * self.bubble:.3g} %", "of the time of workers"))
         sent = sum(each.queue == COMMUNICATION for each in self.events)
         size = bytes_text(sum(each.nbytes for each in self.events))
@@ -94,7 +102,7 @@ def simulated_stages(
     count = staged.microbatches
     fitted = list(map(staged.fitted, range(staged.stages)))
     programs = [stage.program for stage in fitted]
-    run = _SimulatedStages(programs, _costs(staged, links, measured, slowest), mesh, links)
+    run = _SimulatedStages(programs, *_costs(staged, links, measured, slowest), mesh, links)
     run.all()
     made = []
     for program, stage in zip(programs, fitted, strict=True):
@@ -102,31 +110,39 @@ def simulated_stages(
         busy = sum(
             each.seconds for each in run.events if each.lane == program.stage and each.queue == COMPUTE
         )
-        made.append(StageTimes(busy, staged.parameters_of(program.stage), sent, stage.needed))
+        copied = sum(plan.copied_bytes for plan in (stage.plans or {}).values())
+        copying = sum(run.copying.get(key, 0.0) for key in stage.program.keys)
+        parameters = staged.parameters_of(program.stage)
+        made.append(StageTimes(busy, parameters, sent, stage.needed, copied, copying))
     peak = max(each.peak for each in made)
-    return StagesSimulation(workers_text(mesh), run.seconds, run.events, run.path, peak, made, count)
+    return StagesSimulation(
+        workers_text(mesh), run.seconds, run.events, run.path, peak, stages=made, microbatches=count
+    )
 
 
-def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> dict[Key, float]:
-    """The seconds of each piece."""
-    costs: dict[Key, float] = {}
-    known: dict[str, float] = {}
+def _costs(
+    staged: StagePlan, links: Links, measured: bool, slowest: float
+) -> tuple[dict[Key, float], dict[Key, float]]:
+    """The seconds of each piece, and those of its copies of weights."""
+    costs, copying = dict[Key, float](), dict[Key, float]()
+    of_plans: dict[Plan, Simulation] = {}  # equal pieces have one
     for fitted in map(staged.fitted, range(staged.stages)):
         for key, plan in (fitted.plans or {}).items():
-            text = fitted.graphs[key].text
-            if text not in known:
-                known[text] = simulated(plan, staged.mesh, links, measured, slowest).seconds
-            costs[key] = known[text]
-    return costs
+            if plan not in of_plans:
+                of_plans[plan] = simulated(plan, staged.mesh, links, measured, slowest)
+            copying[key] = of_plans[plan].copying
+            costs[key] = of_plans[plan].seconds - copying[key]
+    return costs, copying
 
 
 @dataclass(slots=True)
 class _SimulatedStages:
     """Turns in time. A message goes while its stage computes, which takes a part of it longer then, as `overlap` of
-    links says."""
+    links says. Pieces copy weights in their first turn."""
 
     programs: Sequence[StageSchedule]
     seconds_of: Mapping[Key, float]
+    copying: Mapping[Key, float]
     mesh: Mesh
     links: Links
     events: list[Event] = field(default_factory=list)
@@ -178,14 +194,17 @@ class _SimulatedStages:
             if self.events[arrival].stop > self._clocks[stage]:
                 self._clocks[stage], self._last[stage] = self.events[arrival].stop, arrival
         if turn.key in self.seconds_of:
-            seconds = self.seconds_of[turn.key]
-            start = self._clocks[stage]
-            name = _name(turn, len(self.programs))
-            event = Event(name, COMPUTE, seconds, start, start + seconds, self._last[stage], lane=stage)
-            self._clocks[stage], self._last[stage] = event.stop, len(self.events)
-            self.events.append(event)
+            if not turn.microbatch and self.copying[turn.key]:
+                self._compute("copies of weights", self.copying[turn.key], stage)
+            self._compute(_name(turn, len(self.programs)), self.seconds_of[turn.key], stage)
         for message in program.sent.get(turn.key, ()):
             self._send(message, turn.microbatch, stage)
+
+    def _compute(self, name: str, seconds: float, stage: int) -> None:
+        start = self._clocks[stage]
+        event = Event(name, COMPUTE, seconds, start, start + seconds, self._last[stage], lane=stage)
+        self._clocks[stage], self._last[stage] = event.stop, len(self.events)
+        self.events.append(event)
 
     def _send(self, message: Message, microbatch: int | None, stage: int) -> None:
         way = stage, message.to

@@ -103,13 +103,14 @@ class WorkerQueues:
 class Simulation:
     """A step: `print` shows a table, `save` a picture. `seconds`: of the step; `events`: each kernel and collective;
     `path`: those that decide how long it takes; `peak`: bytes of memory of one worker; `workers`: all of them, in
-    words."""
+    words. `copying`: the seconds of copies of weights, before anything else, which micro-batches make once."""
 
     workers: str
     seconds: float
     events: list[Event]
     path: list[Event]
     peak: int
+    copying: float = 0.0
 
     @property
     def compute(self) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
@@ -21,7 +21,7 @@ import slangrad as spy
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.errors import MemoryLimitError
 from slangrad.graph.ir.layout import StridedLayout
-from slangrad.graph.ir.node import Node, content, new_input, substituted
+from slangrad.graph.ir.node import Node, content, new_input, substituted, topological_order
 from slangrad.graph.lowering.choose import Choose
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.sharding.buckets import chained, in_buckets
@@ -30,6 +30,7 @@ from slangrad.graph.workers.stages.order import StageSchedule
 from slangrad.graph.workers.stages.pieces import MICROBATCH, Key, StagePieces
 
 NAMES = re.compile(r" name=\w+")  # of inputs, which equal pieces may have others of
+PieceText = tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]
 PARTS = 4  # of the values that are left out, all of which are tried
 
 
@@ -55,12 +56,20 @@ class PieceGraph:
         """The same for equal pieces."""
         return NAMES.sub("", content(*self.outputs))
 
+    @cached_property
+    def key(self) -> PieceText:
+        """The same for pieces that one plan could serve: of equal text, fixed inputs and places."""
+        order = topological_order(*self.outputs)
+        at = {node: i for i, node in enumerate(order)}
+        fixed = tuple(i for i, node in enumerate(order) if node in self.fixed)
+        return self.text, fixed, tuple((at[output], at.get(x, -1)) for output, x in self.places.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Makes plans of pieces. `layouts`: how inputs lie in memory; `small`: as of `PieceGraph`. `memory`: bytes of a
-    worker, and `held` those of them that are there at all times, by stages. `known`: plans by the texts of their
-    graphs. `runs`: plans are run, so that each piece has one of its own."""
+    worker, and `held` those of them that are there at all times, by stages. `known`: plans by their graphs and
+    memory. `runs`: plans are run, so that each piece has one of its own."""
 
     device: spy.Device
     layouts: Mapping[Node, StridedLayout]
@@ -69,17 +78,17 @@ class Planner:
     microbatches: int
     memory: int | None
     held: Sequence[int]
-    known: dict[tuple[str, int | None], Plan]
+    known: dict[tuple[PieceText, int | None, int], Plan]
     runs: bool = True
 
-    def plan(self, graph: PieceGraph, memory: int | None = None) -> Plan:
-        """`memory`: bytes between kernels."""
-        key = graph.text, memory
+    def plan(self, graph: PieceGraph, memory: int | None = None, held: int = 0) -> Plan:
+        """`memory`: bytes of the plan, and those that are `held` anyway."""
+        key = graph.key, memory, held
         if self.runs or key not in self.known:
-            self.known[key] = self._made(graph, memory)
+            self.known[key] = self._made(graph, memory, held)
         return self.known[key]
 
-    def _made(self, graph: PieceGraph, memory: int | None) -> Plan:
+    def _made(self, graph: PieceGraph, memory: int | None, held: int) -> Plan:
         layouts = {node: at for node, at in self.layouts.items() if node in graph.inputs}
         return Plan(
             graph.outputs,
@@ -89,6 +98,7 @@ class Planner:
             in_place=graph.places,
             fixed=graph.fixed if memory is None else (),
             memory=memory,
+            held=held,
             choose=self.choose,
         )
 
@@ -133,7 +143,7 @@ def fitted_stage(pieces: StagePieces, stage: int, planner: Planner) -> FittedSta
         if fitted.plans is not None:
             return fitted
         tried += [fitted] if count in parts else []  # those that are tried with any limit
-    return min(tried, key=lambda fitted: fitted.needed)
+    return replace(min(whole, *tried, key=lambda fitted: fitted.needed), plans=None)
 
 
 def _planned(pieces: StagePieces, stage: int, planner: Planner, memory: int | None = None) -> FittedStage:
@@ -141,19 +151,35 @@ def _planned(pieces: StagePieces, stage: int, planner: Planner, memory: int | No
     program = StageSchedule(pieces, stage, planner.microbatches)
     beside = planner.held[stage] + program.most_alive()
     graphs = {key: PieceGraph(pieces, key, planner.small) for key in program.keys}
-    plans, least = dict[Key, Plan](), 0
-    for key, graph in graphs.items():
-        try:
-            plans[key] = planner.plan(graph, None if memory is None else max(0, memory - beside))
-        except MemoryLimitError as error:
-            least = max(least, error.least)
+    free = None if memory is None else max(0, memory - beside)
+    plans, apart, least = _planned_together(graphs, planner, free)
     arena = max((plan.arena_bytes for plan in plans.values()), default=0)
-    if len(plans) < len(graphs):
-        return FittedStage(pieces, program, graphs, None, beside + max(least, arena))
-    apart = sum(plan.peak - plan.arena_bytes for plan in plans.values())
-    needed = beside + arena + apart
+    needed = beside + max(least, arena + apart)
     is_short = memory is not None and needed > memory
     return FittedStage(pieces, program, graphs, None if is_short else plans, needed)
+
+
+def _planned_together(
+    graphs: Mapping[Key, PieceGraph], planner: Planner, memory: int | None
+) -> tuple[dict[Key, Plan], int, int]:
+    """Plans that share an arena, as far as they fit into `memory` bytes; those that they hold `apart` of it; the least
+    bytes for those that do not fit.
+
+    A plan does not fit beside what others hold apart, such as the bodies of their loops. Plans say how much that is.
+    So where there is some, all are made once more."""
+    apart = dict.fromkeys(graphs, 0)
+    while True:
+        plans, least, total, before = dict[Key, Plan](), 0, sum(apart.values()), dict(apart)
+        for key, graph in graphs.items():
+            others = total - before[key]
+            try:
+                plans[key] = planner.plan(graph, memory, others)
+                apart[key] = plans[key].peak - plans[key].arena_bytes
+            except MemoryLimitError as error:
+                apart[key] = error.held - others
+                least = max(least, error.least)
+        if memory is None or apart == before:
+            return plans, sum(apart.values()), least
 
 
 class _Drops:
