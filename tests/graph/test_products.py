@@ -164,3 +164,18 @@ def test_lines_of_a_cache_s_size_apart_are_packed(dtype: str) -> None:
     assert all(step.name.startswith("product") for step in plan.steps if isinstance(step, KernelStep))
     np.testing.assert_array_equal(found[:, 3:9], few)
     np.testing.assert_allclose(found, (a.astype("d") @ b.astype("d"))[:, :, :100], rtol=1e-2, atol=0.1)
+
+
+def test_numbers_of_kernels_are_short_arrays() -> None:
+    """Each thread copies an array of more than 16 numbers into its memory, and the lanes read columns one by one."""
+    q, k, v = (R(2, 9, 3, 20, dtype="f") for _ in range(3))
+
+    def heads(q: Any, k: Any, v: Any) -> Any:
+        return np.tanh(np.einsum("bqhd,bkhd->bhqk", q, k)) @ v.swapaxes(1, 2) * q.swapaxes(1, 2)
+
+    plan, (found,) = slang_only(heads, q, k, v)
+    np.testing.assert_allclose(found, heads(q, k, v), rtol=1e-4, atol=1e-5)
+    kernels = [step for step in plan.steps if isinstance(step, KernelStep)]
+    lots = [[each for each in step.values.values() if isinstance(each, list)] for step in kernels]
+    assert max(map(len, lots)) > 1
+    assert max(len(numbers) for step in lots for numbers in step) <= 16

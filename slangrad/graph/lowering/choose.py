@@ -24,12 +24,11 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import store_of
-from slangrad.cache import settings_text
+from slangrad.cache import environment_key, settings_text
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.layout import StridedLayout, normal
 from slangrad.graph.ir.node import Node, make, new_input
 from slangrad.graph.ir.ops import letters_in
-from slangrad.graph.lowering.emit import KERNELS
 from slangrad.graph.lowering.library import libraries
 from slangrad.graph.lowering.steps import MemoryPart
 from slangrad.graph.rewriting.fuse import flops_of, sizes_of
@@ -115,18 +114,21 @@ def _key(device: spy.Device, node: Node, parts: Sequence[MemoryPart], moved: int
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
     said = (node.attributes["letters"], str(node.dtype), *shapes)
     settings = (device.backend, device.options.threads, settings_text(device.options))
-    return content_key("product and a kernel", *_machine(), *settings, moved, *names, *versions, *said)
+    environment = environment_key(device.backend)
+    return content_key(
+        "product and a kernel", environment, *_machine(), *settings, moved, *names, *versions, *said
+    )
 
 
 @cache
 def _machine() -> tuple[str, ...]:
-    """The processor, and the text of the templates."""
+    """The processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
     model = next((line for line in lines if line.startswith(("model name", "Model"))), platform.processor())
-    return model, str(os.cpu_count()), *KERNELS.values()
+    return model, str(os.cpu_count())
 
 
 def _times(

@@ -10,7 +10,16 @@ from slangrad.graph.arrays.convolutions import padded_sizes
 from slangrad.graph.ir.layout import StridedLayout, dense, normal, reshaped, sliced
 from slangrad.graph.ir.node import Node
 from slangrad.graph.ir.types import DTYPES, type_of, wide_of
-from slangrad.graph.lowering.emit import TEMPLATES, Text, cleared, function_of, seen, stored, template_of
+from slangrad.graph.lowering.emit import (
+    MOST_NUMBERS,
+    TEMPLATES,
+    Text,
+    cleared,
+    function_of,
+    seen,
+    stored,
+    template_of,
+)
 from slangrad.graph.lowering.products import HAS_512, Axis, Epilogue, Tiles, numbers_of, tiled, with_end
 from slangrad.graph.lowering.steps import KernelStep, MemoryPart, PlanStep, TemporaryMemory
 from slangrad.graph.rewriting.fuse import Fusion, Group
@@ -101,7 +110,7 @@ def _transformed(end: Epilogue) -> list[PlanStep] | None:
         kind="convolution",
     )
     numbers = [shape[2], channels, taps, apart, plane, line, height, width]
-    count = len(numbers) + len(numbers_of(made))
+    count = min(len(numbers) + len(numbers_of(made)), MOST_NUMBERS)
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
     grid = panels, tiles, -(-width // WIDTH) * WIDTH

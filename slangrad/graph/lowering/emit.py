@@ -8,6 +8,7 @@ A reduction is a loop over one block for each thread, and a second function that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
@@ -50,6 +51,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {  # of kinds of kernels, beside the prelu
 FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
 RESULT = "_result"
 MOST_AXES = 8  # that a Tensor has a list of indices for
+MOST_NUMBERS = 16  # of an array that a thread has in registers; longer ones are copied by a loop
 
 
 V = TypeVar("V")
@@ -275,8 +277,24 @@ def template_of(
     lanes: int = 0,
 ) -> KernelStep:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
-    first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
+    arrays, lines = arrays_of_numbers(numbers, lines)
+    first = index_of(grid) | arrays
     return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
+
+
+def arrays_of_numbers(numbers: Sequence[int], lines: Sequence[str]) -> tuple[dict[str, object], list[str]]:
+    """Parameters for numbers, and lines that read them as `n[k]`. Numbers behind the first `MOST_NUMBERS` are other
+    arrays."""
+    starts = range(0, len(numbers), MOST_NUMBERS)
+    lots = {f"n{start or ''}": list(numbers[start : start + MOST_NUMBERS]) for start in starts}
+    names = list(lots)
+
+    def place(index: re.Match[str]) -> str:
+        lot, k = divmod(int(index[1]), MOST_NUMBERS)
+        return f"{names[lot]}[{k}]"
+
+    arrays: dict[str, object] = {f"int {name}[{len(lot)}]": lot for name, lot in lots.items()}
+    return arrays, [re.sub(r"\bn\[(\d+)\]", place, line) for line in lines]
 
 
 def pointers_to(parts: Mapping[str, MemoryPart]) -> dict[str, MemoryPart]:

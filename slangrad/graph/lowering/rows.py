@@ -20,6 +20,7 @@ from slangrad.graph.ir.types import type_of
 from slangrad.graph.lowering.emit import (
     WRITERS,
     Text,
+    arrays_of_numbers,
     begun,
     block,
     combined,
@@ -174,11 +175,11 @@ def _rows(fusion: Fusion, group: Group) -> list[PlanStep]:
     outputs = {written[root]: places[written[root]] for root in group.roots}
     inputs = {name: part for name, part in places.items() if name not in outputs}
     grid = spy.grid((prod(group.shape[:-1]), WAVE))
-    index = {"int thread[2]": grid, f"int n[{len(row.numbers)}]": row.numbers}
-    arguments = {**index, **parameters_of(row.whole), **pointers_to(inputs)}
+    numbers, lines = arrays_of_numbers(row.numbers, row.lines)
+    arguments = {"int thread[2]": grid, **numbers, **parameters_of(row.whole), **pointers_to(inputs)}
     # All lanes of a wave work on one row. The text marks this, so the compiler computes shared values once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
-    return [kernel_of("rows", arguments, head + row.lines, pointers_to(outputs), group=(1, WAVE))]
+    return [kernel_of("rows", arguments, head + lines, pointers_to(outputs), group=(1, WAVE))]
 
 
 WRITERS["rows"] = _rows
