@@ -1,16 +1,16 @@
 """NVIDIA GPUs as a target: flat IR to PTX, one GPU thread for each thread of the program, or for a few neighbors.
 
-FlatKernel  ->  Widened    several threads in one, beside the kernel itself
+FlatKernel  ->  Summed     adds of all threads to few addresses become sums
+            ->  Widened    several threads in one, beside the kernel itself
             ->  Written    LLVM text
             ->  Assembled  PTX
 
-Adds are atomics at once. Tapes and variables of functions that call themselves are refused (E9003). The driver
-makes machine code of the PTX (runtime/cuda/device.py).
+All other adds are atomics at once. The driver makes machine code of the PTX (runtime/cuda/device.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import prod
 
@@ -23,10 +23,15 @@ from slangrad.ir.text import verify
 from slangrad.ir.text.printer import function_lines
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
+from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
+from slangrad.opt.delayed.delayed_adds import delay_few_sums
+from slangrad.opt.delayed.gpu_sums import GpuSums, sum_in_registers
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cuda.image import ARENA, MEMORY, PRINTS, CudaImage
 from slangrad.spmd.coarse import CoarseKernel, coarsen
-from slangrad.stages import Stage
+from slangrad.stages import Pass, PassContext, Passes, Stage
 from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
@@ -35,15 +40,37 @@ NEEDS = {"print": PRINTS, "is_memory": MEMORY}  # of the device, by ops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Summed:
+    """`sums`: the kernel that adds up, None where it is the flat one. `functions`: those that it calls."""
+
+    flat: FlatKernel
+    sums: GpuSums | None
+    functions: tuple[Function, ...]
+
+    @property
+    def kernel(self) -> Function:
+        return self.flat.function if self.sums is None else self.sums.kernel
+
+    @property
+    def program(self) -> Program:
+        return Program({f.name: f for f in self.in_ir}, arguments=self.flat.arguments)
+
+    @property
+    def in_ir(self) -> list[Function]:
+        functions = [*self.functions, self.kernel]
+        return functions if self.sums is None else [*functions, self.sums.finish]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Widened:
     """`coarse`: the kernel for a few threads at a time, where there is one, beside the kernel for one."""
 
-    flat: FlatKernel
+    summed: Summed
     coarse: CoarseKernel | None
 
     @property
     def program(self) -> Program:
-        return self.flat.program
+        return self.summed.program
 
     @property
     def in_ir(self) -> list[Function]:
@@ -52,8 +79,12 @@ class Widened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    flat: FlatKernel
+    summed: Summed
     module: entries.EntryModule
+
+    @property
+    def flat(self) -> FlatKernel:
+        return self.summed.flat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,22 +97,40 @@ class Assembled:
 # --- Stages -------------------------------------------------------------------------------------------
 
 
-def widen_kernel(flat: FlatKernel, architecture: str) -> Widened:
+def find_sums(flat: FlatKernel) -> Summed:
+    called = flat.functions
+    few = None
+    if flat.group is None and not take_memory(flat.in_ir):
+        few = delay_few_sums(flat.function, called)
+    if few is None:
+        return Summed(flat, None, called)
+    called = (*called, *few.functions)
+    sums = sum_in_registers(flat.function, few.kernel, called, few.plan)
+    if sums is None:
+        return Summed(flat, None, flat.functions)
+    context = PassContext(flat.options)
+    sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=TIDYING.over(sums.finish, context))
+    return Summed(flat, sums, (*called, sums.literal))
+
+
+def widen_kernel(summed: Summed, architecture: str) -> Widened:
+    flat = summed.flat
     _refuse(flat, nvptx.SHARED_BYTES[architecture])
-    waits = flat.group is not None or flat.function.wave
+    waits = flat.group is not None or summed.kernel.wave
     asked = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
-    return Widened(flat, None if waits or asked == 1 else coarsen(flat.function))
+    return Widened(summed, None if waits or asked == 1 else coarsen(flat.function))
 
 
 def write_llvm(widened: Widened) -> Written:
-    flat, coarse = widened.flat, widened.coarse
-    group = flat.group
-    if flat.function.wave:
-        group = flat.function.attributes["group_size"]
+    summed, coarse = widened.summed, widened.coarse
+    flat, kernel = summed.flat, summed.kernel
+    group = kernel.attributes["group_size"] if kernel.wave else flat.group
     wide = None if coarse is None else entries.WideKernel(coarse.lanes, coarse.wide, coarse.aligned)
-    called, arguments = flat.functions, flat.arguments
-    module = entries.kernel_module(flat.function, called, arguments, flat.options, group, wide)
-    return Written(flat, module)
+    finish = None if summed.sums is None else summed.sums.finish
+    module = entries.kernel_module(
+        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish
+    )
+    return Written(summed, module)
 
 
 def _refuse(flat: FlatKernel, most_shared: int) -> None:
@@ -109,7 +158,7 @@ def generate_code(written: Written, architecture: str) -> Assembled:
 
 
 def finish(assembled: Assembled) -> BuiltKernel:
-    flat, module = assembled.written.flat, assembled.written.module
+    flat, module, sums = assembled.written.flat, assembled.written.module, assembled.written.summed.sums
     image = CudaImage(
         name=flat.name,
         argument_size=max(layout_of(flat.arguments).size, 1),
@@ -120,6 +169,7 @@ def finish(assembled: Assembled) -> BuiltKernel:
         group=module.group,
         shared=module.shared,
         lanes=module.lanes,
+        sums=None if sums is None else (sums.row, sums.count),
         needs=_needs(flat) | ({ARENA} if module.takes_memory else set()),
     )
     return BuiltKernel(image.kernel(), image)
@@ -131,6 +181,12 @@ def _needs(flat: FlatKernel) -> frozenset[str]:
 
 
 # --- Listings -----------------------------------------------------------------------------------------
+
+
+def show_sums(summed: Summed) -> list[Line]:
+    if summed.sums is None:
+        return [Line("// no adds of all threads become sums")]
+    return [line for f in summed.in_ir for line in function_lines(f)]
 
 
 def show_lanes(widened: Widened) -> list[Line]:
@@ -148,6 +204,14 @@ def show_ptx(assembled: Assembled) -> list[Line]:
     return list(map(Line, assembled.ptx.split("\n")))
 
 
+# fmt: off
+TIDYING = Passes((
+    Pass("opt", hoist),
+    Pass("opt", remove_dead),
+))
+# fmt: on
+
+
 @cache
 def target_of(name: str) -> Target:
     """ "cuda:sm_90" as a target; "cuda" alone is the default architecture. ValueError for one that is not known."""
@@ -159,9 +223,10 @@ def target_of(name: str) -> Target:
     code = partial(generate_code, architecture=architecture)
     # fmt: off
     return Target(backend_of(name), (
-        Stage("lanes", widen,      verify.LANES, show_lanes),  # spmd
-        Stage("llvm",  write_llvm, None,         show_llvm),   # llvm
-        Stage("ptx",   code,       None,         show_ptx),    # llvm
+        Stage("delayed", find_sums,  verify.DELAYED, show_sums),   # opt
+        Stage("lanes",   widen,      verify.LANES,   show_lanes),  # spmd
+        Stage("llvm",    write_llvm, None,           show_llvm),   # llvm
+        Stage("ptx",     code,       None,           show_ptx),    # llvm
     ), finish)
     # fmt: on
 

@@ -21,7 +21,7 @@ from slangrad.base.late import Late
 from slangrad.ir.data.types import U32, Type
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, ResourceState, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import numpy_layout, slang_name
+from slangrad.tensors.element_types import derivative_type, numpy_layout, slang_name
 from slangrad.tensors.formats import Format, element_of
 from slangrad.tensors.shape import check_count
 from slangrad.tensors.tensor import Tensor
@@ -187,38 +187,40 @@ class Texture:
     first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_desc", "address", "element_type", "is_array", "layout", "levels", "rank", "readable",
-                 "slang_name", "storage", "texels", "writable")
+    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "address", "element_type", "is_array", "layout",
+                 "levels", "rank", "readable", "slang_name", "storage", "texels", "writable")
     # fmt: on
 
     def __init__(self, device: object, desc: TextureDesc, data: AnyArray | None = None) -> None:
         """`data` are the texels of the first level; others are zero."""
-        self._desc = desc.checked()
+        checked = desc.checked()
+        texels = sum(map(prod, _shapes(checked)))
+        check_count(texels)
+        usage = READ_WRITE if checked.usage & TextureUsage.unordered_access else BufferUsage.shader_resource
+        element = texel_type(desc.format)
+        self._set(checked, Buffer.typed(device, element, texels, usage, desc.memory_type, zero=True))
+        if data is not None:
+            _write(self.texels, data)
+
+    def _set(self, desc: TextureDesc, storage: Buffer) -> None:
+        """A checked desc, and the memory of all levels."""
+        self._desc = desc
+        self._grad_in: Texture | None = None
+        self._grad_out: Texture | None = None
+        self.storage = storage
         self.element_type = texel_type(desc.format)
         self.slang_name, count, self.is_array = KINDS[desc.type]
         self.rank = count + self.is_array
         self.readable = bool(desc.usage & USUAL)
         self.writable = bool(desc.usage & TextureUsage.unordered_access)
-        shapes = [self._shape(count, mip) for mip in range(self.mip_count)]
-        texels = sum(map(prod, shapes))
-        check_count(texels)
-        usage = READ_WRITE if self.writable else BufferUsage.shader_resource
-        self.storage = Buffer.typed(device, self.element_type, texels, usage, desc.memory_type, zero=True)
         self.levels: list[Tensor] = []
         start = 0
-        for shape in shapes:
-            self.levels.append(Tensor(self.storage, self.element_type, shape, offset=start))
+        for shape in _shapes(desc):
+            self.levels.append(Tensor(storage, self.element_type, shape, offset=start))
             start += prod(shape)
         self.texels = self.levels[0]
-        self.address = self.storage.address
-        self.layout = (self.storage.runtime, self.mip_count, *self.texels.shape)
-        if data is not None:
-            _write(self.texels, data)
-
-    def _shape(self, count: int, mip: int) -> tuple[int, ...]:
-        sizes = [halved(size, mip) for size in (self.width, self.height, self.depth)[:count]]
-        layers = (self.array_length,) if self.is_array else ()
-        return (*layers, *reversed(sizes))
+        self.address = storage.address
+        self.layout = (storage.runtime, desc.mip_count, *self.texels.shape)
 
     def __repr__(self) -> str:
         sizes = " x ".join(map(str, reversed(self.texels.shape)))
@@ -328,11 +330,104 @@ class Texture:
         _write(self._level(layer, mip), data)
 
     def copy(self) -> Texture:
-        """A texture of the same kind with the same texels in all levels."""
+        """A texture of the same kind with the same texels in all levels. Gradients are copied as well."""
         copied = Texture(self.device, self._desc)
         for level, source in zip(copied.levels, self.levels):
             level.put_numbers(source.numbers())
+        taken, given = self._grad_in, self._grad_out
+        copied.grad_in = None if taken is None else taken.copy()
+        if given is not None:
+            copied.grad_out = copied._grad_in if given is taken else given.copy()
         return copied
+
+    # --- Gradients ---
+
+    @property
+    def grad_in(self) -> Texture | None:
+        """The gradient that a kernel reads if it writes this texture."""
+        return self._grad_in
+
+    @grad_in.setter
+    def grad_in(self, grad: Texture | None) -> None:
+        self._attach("grad_in", grad)
+
+    @property
+    def grad_out(self) -> Texture | None:
+        """The gradient to which a kernel adds if it reads this texture."""
+        return self._grad_out
+
+    @grad_out.setter
+    def grad_out(self, grad: Texture | None) -> None:
+        self._attach("grad_out", grad)
+
+    @property
+    def grad(self) -> Texture:
+        """`grad_out`. RuntimeError if there is none."""
+        if self._grad_out is None:
+            raise RuntimeError("Texture has no grad. Attach one with texture = texture.with_grads()")
+        return self._grad_out
+
+    def with_grads(
+        self, grad_in: Texture | None = None, grad_out: Texture | None = None, zero: bool = False
+    ) -> Texture:
+        """A texture over the same memory with gradients: the given one or a new one serves as both. A gradient is a
+        texture of the same kind, sizes and levels.
+
+        New gradients are zero; given ones are cleared if `zero` is True. ValueError where a gradient does not fit, or
+        texels have none.
+        """
+        gradients = [grad for grad in (grad_in, grad_out) if grad is not None]
+        shared = gradients[0] if gradients else self.new_gradient()
+        texture = self.detach()
+        texture.grad_in = shared if grad_in is None else grad_in
+        texture.grad_out = shared if grad_out is None else grad_out
+        for grad in gradients if zero else ():
+            grad.clear()
+        return texture
+
+    def new_gradient(self) -> Texture:
+        """A texture of zeros for derivatives of this one, which is not attached to it. ValueError where texels have
+        none."""
+        return Texture(self.device, self._desc_of_gradient())
+
+    def detach(self) -> Texture:
+        """The same texels without gradients."""
+        texture = Texture.__new__(Texture)
+        texture._set(self._desc, self.storage)
+        return texture
+
+    def clear(self) -> None:
+        """Make all texels of all levels zero. Gradients stay."""
+        for level in self.levels:
+            level.detach().clear()
+
+    def _attach(self, name: str, grad: Texture | None) -> None:
+        """Attach a gradient to all levels. TypeError and ValueError where it does not fit."""
+        self._check_gradient(name, grad)
+        setattr(self, f"_{name}", grad)
+        for number, level in enumerate(self.levels):
+            setattr(level, f"_{name}", None if grad is None else grad.levels[number])
+
+    def _desc_of_gradient(self) -> TextureDesc:
+        if derivative_type(self.element_type) is not self.element_type:
+            name = slang_name(self.element_type)
+            raise ValueError(f"No derivative type found for {name}: this texture has no gradients")
+        return replace(self._desc, usage=USUAL, label="")
+
+    def _check_gradient(self, name: str, grad: object) -> None:
+        if grad is None:
+            return
+        if not isinstance(grad, Texture):
+            raise TypeError(f"{name}: expected a Texture, not {type(grad).__name__}")
+        if grad.storage.runtime is not self.storage.runtime:
+            raise ValueError(f"{name}: the gradient lies on another device than the texture")
+        wanted, desc = self._desc_of_gradient(), grad._desc
+        for field in ("type", "format", "width", "height", "depth", "array_length", "mip_count"):
+            if getattr(desc, field) != getattr(wanted, field):
+                value, needed = (_shown(getattr(d, field)) for d in (desc, wanted))
+                raise ValueError(f"{name}: {field} is {value}, and the gradient of this texture has {needed}")
+        if not grad.writable:
+            raise ValueError(f"{name}: make it with TextureUsage.unordered_access")
 
     def _level(self, layer: int, mip: int) -> Tensor:
         level = self.levels[self._checked(mip)]
@@ -341,6 +436,18 @@ class Texture:
 
     def _checked(self, mip: int) -> int:
         return _index("mip", mip, self.mip_count)
+
+
+def _shapes(desc: TextureDesc) -> list[tuple[int, ...]]:
+    """Of each level, outermost first."""
+    _, count, is_array = KINDS[desc.type]
+    layers = (desc.array_length,) if is_array else ()
+    sizes = (desc.depth, desc.height, desc.width)[3 - count :]
+    return [(*layers, *(halved(size, mip) for size in sizes)) for mip in range(desc.mip_count)]
+
+
+def _shown(value: object) -> object:
+    return value.name if isinstance(value, Enum) else value
 
 
 def _index(name: str, index: int, count: int) -> int:

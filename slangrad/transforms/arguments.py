@@ -2,6 +2,7 @@
 
     Tensor (n,)          ->  the same memory with a gradient of its own      ->  Tensor (n,)
     NumPy array (n,)     ->  a tensor with a copy, in the parameter's type   ->  array (n,) of the array's dtype
+    Texture              ->  the same texels with a gradient of their own    ->  Texture
     2.0, float3(1, 2, 3) ->  diffPair                                        ->  a number, a host vector
     {"x": t, "n": 3}     ->  {"x": t', "n": 3}                               ->  {"x": Tensor, "n": None}
     torch tensor (n, 3)  ->  a Tensor with a copy, and so on                 ->  torch tensor (n, 3)
@@ -25,13 +26,14 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.structs import packed_element
 from slangrad.marshal.containers.arrays import converted_to
+from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf
 from slangrad.marshal.simple.plain import mapped
-from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import derivative_type, numpy_layout
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
@@ -101,12 +103,14 @@ class Attacher:
             self._made.append((index, path, label, attached))
         return attached
 
-    def _attached(self, value: object, tangent: object, index: int, path: Path, label: str) -> Attached:
+    def _attached(self, value: HostValue, tangent: object, index: int, path: Path, label: str) -> Attached:
         leaf = self._leaves.get((index, path))
         if self._mode == TANGENT and tangent is None:
             return Attached(constant(value))
         if isinstance(value, Tensor):
             return self._tensor(value, tangent, label)
+        if is_texture_type(type(value)):
+            return self._texture(value, tangent, label)
         if isinstance(value, np.ndarray):
             return self._array(value, tangent, leaf, label)
         if isinstance(value, HostArray):
@@ -182,6 +186,21 @@ class Attacher:
         if self._mode != TANGENT:
             passed.grad_out = gradient
         return Attached(passed, lambda: gradient if form is None else form(gradient.to_numpy()))
+
+    def _texture(self, value: HostValue, tangent: object, label: str) -> Attached:
+        try:
+            gradient = value.new_gradient()
+        except ValueError:
+            return self._no_derivative(value, tangent, label)
+        passed = value.detach()
+        if self._mode != BACKWARD:
+            try:
+                passed.grad_in = value.new_gradient() if tangent is None else tangent
+            except (TypeError, ValueError) as error:
+                raise CallError(CODE, f"{label}: the tangent does not fit: {error}") from None
+        if self._mode != TANGENT:
+            passed.grad_out = gradient
+        return Attached(passed, lambda: gradient)
 
     def _tangent_tensor(self, value: Tensor, like: Tensor, tangent: object, label: str) -> Tensor:
         if isinstance(tangent, np.ndarray):
@@ -277,9 +296,9 @@ def in_their_types(values: Sequence[object], call: Launchable) -> list[object]:
     return [converted(inner, i, ()) for i, inner in enumerate(values)]
 
 
-def constant(value: object) -> object:
+def constant(value: HostValue) -> object:
     """The value without gradients, so that none go there."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) or is_texture_type(type(value)):
         return value.detach()
     if isinstance(value, DiffPair):
         return value.primal

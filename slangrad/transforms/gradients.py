@@ -20,6 +20,7 @@ from slangrad.api.functional.function import Function
 from slangrad.call.binding.launchable import Launchable
 from slangrad.check.model.types import Scalar
 from slangrad.marshal.composed import results
+from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostArray
@@ -369,7 +370,7 @@ def _reduced(value: object, reduction: str) -> object:
     return total if reduction == "sum" else total / max(values.size, 1)
 
 
-def _ones(value: object) -> object:
+def _ones(value: HostValue) -> object:
     """A direction of ones."""
     if isinstance(value, Tensor):
         like = value.new_gradient(zero=False)
@@ -381,6 +382,11 @@ def _ones(value: object) -> object:
         return np.ones(value.shape, value.dtype)
     if isinstance(value, HostArray):
         return type(value)(1.0)
+    if is_texture_type(type(value)):
+        ones = value.new_gradient()
+        for level in ones.levels:
+            level.put_numbers(np.ones_like(level.numbers()))
+        return ones
     if isinstance(value, (float, np.floating)):
         return 1.0
     return mapped(_ones, value) if isinstance(value, (list, dict)) else None

@@ -22,7 +22,14 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from slangrad.base.traits import CUDA
-from slangrad.runtime.cuda.launch import ARENA_HEADER, LAUNCH, Status, arena_header, blocks_for
+from slangrad.runtime.cuda.launch import (
+    ARENA_HEADER,
+    LAUNCH,
+    Status,
+    arena_header,
+    blocks_for,
+    blocks_that_stay,
+)
 from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.targets import cuda
 from tests.flat import flat_kernel_of
@@ -129,7 +136,7 @@ def for_this_processor(text, shared):
 
 @contextmanager
 def loaded(text):
-    """The entry of a module as a function of the addresses of its blocks."""
+    """The entries of a module as functions of the addresses of its blocks: the kernel, and what follows it."""
     for name, callback in CALLBACKS.items():
         llvm.add_symbol(f"gpu.{name}", ctypes.cast(callback, ctypes.c_void_p).value)
     module = llvm.parse_assembly(text)
@@ -138,7 +145,8 @@ def loaded(text):
     machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True, **processor)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
-    yield ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("kernel"))
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    yield [entry(engine.get_function_address(name)) for name in ("kernel", "finish") if f"@{name}(" in text]
     engine.close()
 
 
@@ -167,24 +175,35 @@ class Host:
 
 def run(flat, arguments, grid, most_blocks=0, arena_size=1 << 24, memory=(), number=1):
     """The values that each printed line has, and the status record of a launch. `most_blocks`: of those kernels whose
-    threads go on with other threads of the program. `memory`: the arrays that kernels of check mode may use."""
+    threads go on with other threads of the program; 3 of those that add up. `memory`: the arrays that kernels of check mode may use."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    module = cuda.write_llvm(cuda.widen_kernel(flat, cuda.DEFAULT_ARCHITECTURE)).module
+    summed = cuda.find_sums(flat)
+    module = cuda.write_llvm(cuda.widen_kernel(summed, cuda.DEFAULT_ARCHITECTURE)).module
+    if summed.sums is not None:
+        blocks, threads = blocks_that_stay(grid, module.group, most_blocks or 3)
+        partials = ctypes.create_string_buffer(blocks[0] * summed.sums.row)
+        address, rows, count = ctypes.addressof(partials), blocks[0], summed.sums.count
+    else:
+        most = most_blocks if module.takes_memory else 0
+        blocks, threads = blocks_for(grid, module.group, module.lanes, most)
+        address = rows = count = 0
     status, host = Status(), Host()
     prints = PrintBuffer(host)
     status.prints = prints.address
-    launch = ctypes.create_string_buffer(LAUNCH.pack(*grid, ctypes.addressof(status), number))
+    launch = ctypes.create_string_buffer(LAUNCH.pack(*grid, ctypes.addressof(status), number, address, rows))
     arena = ctypes.create_string_buffer(arena_size)
     arena[:ARENA_HEADER] = arena_header(arena_size)
     spans = sorted((array.ctypes.data, array.ctypes.data + array.nbytes) for array in memory)
     table = np.array([len(spans), *(place for span in spans for place in span)], np.int64)
     status.memory = table.ctypes.data
     status.arena = ctypes.addressof(arena)
-    blocks, threads = blocks_for(grid, module.group, module.lanes, most_blocks if module.takes_memory else 0)
-    with loaded(for_this_processor(module.text, module.shared)) as entry:
+    with loaded(for_this_processor(module.text, module.shared)) as (entry, *finish):
         for block in product(*map(range, blocks)):
             _run_block(entry, arguments, ctypes.addressof(launch), block, blocks, threads)
+        for number in range(count):
+            place = (number, 0, 0), (count, 1, 1), (32, 1, 1)
+            _run_block(finish[0], arguments, ctypes.addressof(launch), *place)
     lines = []
     kernels = {number: SimpleNamespace(sites=flat.sites)}
     with patch(

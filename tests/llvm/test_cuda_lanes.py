@@ -48,7 +48,7 @@ def flat(body, element="f32"):
 
 
 def lanes_of(kernel):
-    return cuda.write_llvm(cuda.widen_kernel(kernel, "sm_90")).module.lanes
+    return cuda.write_llvm(cuda.widen_kernel(cuda.find_sums(kernel), "sm_90")).module.lanes
 
 
 def numbers(count, dtype=np.float32):

@@ -41,9 +41,9 @@ def newton(trips, step="y - 0.1f * (y * y * y - x)"):
 )
 def test_tapes_of_short_loops_are_registers(text, size):
     flat = flat_kernel_of(text, CUDA)
-    loops, in_registers = loops_of_arrays(flat.function.region)
+    loops, in_registers = loops_of_arrays(flat.function)
     assert (in_registers, len(loops)) == (size, 2 if size else 0)
-    module = cuda.write_llvm(cuda.widen_kernel(flat, "sm_90")).module
+    module = cuda.write_llvm(cuda.widen_kernel(cuda.find_sums(flat), "sm_90")).module
     ptx = nvptx.ptx(module.text, "sm_90")
     assert ("local" in ptx) == (not size)
     assert (".minnctapersm 3" in ptx) == (size >= 128)
@@ -61,7 +61,7 @@ def test_loops_within_loops():
         a[id.x] = sum;
     }
     """
-    loops, _ = loops_of_arrays(flat_kernel_of(text, CUDA).function.region)
+    loops, _ = loops_of_arrays(flat_kernel_of(text, CUDA).function)
     assert not loops  # both arrays are used in a loop whose length is not known
 
 

@@ -140,7 +140,7 @@ class FakeBindings:
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
-        self.kernels = {}  # flat kernels, and their threads for one of the GPU, by PTX
+        self.kernels = {}  # kernels in IR, and their threads for one of the GPU, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.launches = 0
@@ -309,8 +309,9 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle(self.kernels[bytes(image)])
 
     def cuModuleGetFunction(self, module, name):
-        assert name == b"kernel"
-        return Result.CUDA_SUCCESS, module
+        summed, lanes = self._handles[module]
+        function = summed.kernel if name == b"kernel" else summed.sums.finish
+        return Result.CUDA_SUCCESS, self._handle((summed, lanes, function))
 
     def cuFuncSetAttribute(self, function, name, value):
         assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
@@ -318,17 +319,22 @@ class FakeBindings:
         return (Result.CUDA_SUCCESS,)
 
     @with_memory
-    def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+    def cuLaunchKernel(self, handle, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         if not hasattr(self._thread, "context"):
             return (Result.CUDA_ERROR_INVALID_CONTEXT,)
         self.launches += 1
-        flat, lanes = self._handles[function]
+        summed, lanes, function = self._handles[handle]
+        flat = summed.flat
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
-        nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
-        if flat.group or flat.function.wave:
+        nx, ny, nz, status, number, partials, rows = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
+        grid = nx, ny, nz
+        if summed.sums is not None:
+            assert (bx, by, bz) == function.attributes["group_size"] and gy == gz == 1
+            grid = gx * bx, 1, 1
+        elif flat.group or flat.function.wave:
             assert (bx, by, bz) == flat.function.attributes["group_size"]
             assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
-            assert shared == self.shared.get(function, 0)
+            assert shared == self.shared.get(handle, 0)
         else:
             assert bx * by * bz <= 256 and shared == 0
             few = take_memory([flat.function, *flat.functions])
@@ -339,7 +345,8 @@ class FakeBindings:
         size = layout_of(flat.arguments).size
         try:
             with self.arena.for_kernels(arguments, size):
-                run_kernel(flat.program, flat.name, arguments, (nx, ny, nz), reports, reports.holds)
+                numbers = {"nx": nx, "ny": ny, "nz": nz, "partials": partials, "rows": rows}
+                run_kernel(summed.program, function.name, arguments, grid, reports, reports.holds, numbers)
         except IllegalAddress:
             self.stopped = Result.CUDA_ERROR_ILLEGAL_ADDRESS
         return (Result.CUDA_SUCCESS,)
@@ -397,7 +404,7 @@ def fake_gpu(**settings):
 
         def finish(assembled):
             written = assembled.written
-            bindings.kernels[assembled.ptx.encode()] = written.flat, written.module.lanes
+            bindings.kernels[assembled.ptx.encode()] = written.summed, written.module.lanes
             return real.finish(assembled)
 
         return replace(real, finish=finish)

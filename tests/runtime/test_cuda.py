@@ -20,7 +20,7 @@ from slangrad.runtime.cuda import copies, launch, prints
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
 from slangrad.runtime.cuda.image import CudaImage
-from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for
+from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for, blocks_that_stay
 from slangrad.runtime.device import MemoryRegion
 from slangrad.runtime.reports import OUT_OF_MEMORY, Site
 from tests.runtime.fake_cuda import FakeBindings, fake_gpu
@@ -109,8 +109,8 @@ def test_a_gpu_gets_the_newest_architecture_that_it_runs(capability, name):
 def test_compiler_and_run_time_have_the_same_tables():
     assert list(nvptx.ARCHITECTURES) == list(ARCHITECTURES.values())
     assert LAUNCH.size == compiled.LAUNCH_SIZE and THREADS == entries.THREADS
-    assert [at for at, _ in compiled.LAUNCH_FIELDS.values()] == [0, 8, 16, 24, 32]
-    assert LAUNCH.unpack(LAUNCH.pack(1, 2, 3, 4, 5)) == (1, 2, 3, 4, 5)
+    assert [at for at, _ in compiled.LAUNCH_FIELDS.values()] == [0, 8, 16, 24, 32, 40, 48]
+    assert LAUNCH.unpack(LAUNCH.pack(*range(1, 8))) == tuple(range(1, 8))
     assert compiled.STATUS_FIELDS == STATUS_OFFSETS
 
 
@@ -201,6 +201,21 @@ def test_a_launch_is_one_call_of_the_driver(device, module, fake):
         call()
         assert (fake.calls, fake.launches) == ([], before + 1)
     assert x.to_numpy().tolist() == [4, 5, 6, 7]
+
+
+def test_sums_are_two_kernels_of_few_blocks(device, module, fake):
+    text = """[Differentiable] float line(float a, float b, float x) { return a * x + b; }"""
+    line = spy.Module.load_from_source(device, "sums", text).line
+    x, a, b = tensor(device, range(300)), tensor(device, [2]).with_grads(), tensor(device, [1]).with_grads()
+    y = spy.Tensor.empty_like(x).with_grads(tensor(device, [1] * 300))
+    bound = line.bwds.bind_call(a, b, x, _result=y)
+    before = fake.launches
+    bound()
+    assert (
+        fake.launches == before + 2
+    )  # one kernel adds up 300 threads in 2 blocks of 128, the next one the blocks
+    line.bwds(a, b, x, _result=y)
+    assert a.grad.to_numpy().tolist() == [2 * sum(range(300))] and b.grad.to_numpy().tolist() == [600]
 
 
 def test_new_threads_launch(device, module):
@@ -400,6 +415,11 @@ def test_few_blocks_go_on():
     assert blocks_for((5000, 1, 1), most=8) == ((8, 1, 1), (256, 1, 1))
     assert blocks_for((600, 9, 7), most=8) == ((3, 2, 1), (256, 1, 1))
     assert blocks_for((3, 100, 2), most=8) == ((1, 2, 2), (4, 64, 1))
+
+
+def test_blocks_that_stay_are_no_more_than_there_is_work():
+    assert blocks_that_stay((5000, 1, 1), (128, 1, 1), 8) == ((8, 1, 1), (128, 1, 1))
+    assert blocks_that_stay((10, 13, 2), (128, 1, 1), 8) == ((3, 1, 1), (128, 1, 1))
 
 
 def test_groups_stand_in_one_row_of_blocks():

@@ -103,8 +103,6 @@ class Solver:
     # --- Values ---
 
     def unify_value(self, pattern: Value, actual: Value) -> bool:
-        if pattern is actual or (isinstance(pattern, int) and pattern == actual):
-            return True
         if isinstance(pattern, ParameterValue) and pattern.declaration in self.open:
             bound = self.bindings.setdefault(pattern.declaration, actual)
             if bound is actual or (isinstance(bound, int) and bound == actual):
@@ -112,6 +110,8 @@ class Solver:
             self.conflict = f"'{pattern.declaration.name}' would be both {bound} and {actual}"
             self.sizes_differ = True
             return False
+        if pattern is actual or (isinstance(pattern, int) and pattern == actual):
+            return True
         if isinstance(pattern, Polynomial):
             return self._solve_linear(pattern, actual)
         return self.join is not None and not isinstance(pattern, int)

@@ -34,10 +34,12 @@ MATHS = (  # functions that machines have no instruction for; a program reads th
     "half_turns",
 )
 ON_REQUEST = {*MATHS}  # parts of the library that are imported by name
+TEXTURE_NAMES = re.compile("Texture|Sampler|ITexelElement")
 NAMES = {  # parts that are read for texts that mention them
     "cooperative_product": re.compile("[cC]oopVec"),
     "cooperative_vector": re.compile("[cC]oopVec"),
-    "texture": re.compile("Texture|Sampler|ITexelElement"),
+    "texel": TEXTURE_NAMES,
+    "texture": TEXTURE_NAMES,
 }
 
 

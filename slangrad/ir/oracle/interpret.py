@@ -10,7 +10,7 @@ range, a print) go to the caller's `ReportSink` with their op. Back ends are com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
@@ -95,11 +95,12 @@ def run_kernel(
     grid: Point,
     reports: ReportSink | None = None,
     is_memory: IsMemory | None = None,
+    launch: Mapping[str, int] | None = None,
 ) -> None:
     """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block; `is_memory`
-    answers the op of that name."""
+    answers the op of that name, and `launch` has the numbers of the launch."""
     machine, kernel = Machine(program, arguments, reports or Recorded()), program.functions[name]
-    machine.is_memory = is_memory
+    machine.is_memory, machine.launch = is_memory, launch or {}
     if any(op.name in ("shared", "barrier") for op in walk(kernel.region)):
         machine.groups(kernel, grid)
         return
@@ -117,6 +118,7 @@ class Machine:
         self.arguments = arguments
         self.reports = reports
         self.is_memory: IsMemory | None = None
+        self.launch: Mapping[str, int] = {}
         self._runs: dict[str, RunWave] = {}
         self._lasting: list[Block] = []  # memory that other threads may have the address of
         self._initializers = initializers(program)
@@ -298,6 +300,10 @@ def _thread_id(machine: Machine, op: Op) -> Meaning:
     return lambda: machine.thread[axis]
 
 
+def _launch(machine: Machine, op: Op) -> Meaning:
+    return lambda: machine.launch[op.attributes["field"]]
+
+
 def _in_bounds(machine: Machine, op: Op) -> Meaning:
     def check(index: int, extent: int) -> bool:
         inside = 0 <= index < extent
@@ -330,6 +336,7 @@ RULES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
     "write_static": _write_static,
     "parameter": _parameter,
     "thread_id": _thread_id,
+    "launch": _launch,
     "in_bounds": _in_bounds,
     "print": _print,
 }

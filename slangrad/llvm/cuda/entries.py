@@ -1,6 +1,7 @@
 """A flat kernel as an LLVM module for an NVIDIA GPU, with one entry.
 
     void kernel(arguments by value, launch block by value)
+    void finish(the same)                                       of kernels whose sums are added up afterwards
 
 A thread of the GPU runs one thread of the program. The grid covers x; along y and z a thread goes on with the next row
 that no other thread has, because a grid has at most 65,535 blocks there. Threads of kernels that take memory while they
@@ -24,7 +25,7 @@ from slangrad.ir.ops.core import Function, walk
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.text.verify import FLAT_OPS
 from slangrad.llvm import functions
-from slangrad.llvm.cuda import atomics, groups, memory, reports, tapes, waves
+from slangrad.llvm.cuda import atomics, groups, launch, memory, reports, tapes, waves
 from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
 from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
@@ -36,7 +37,7 @@ from slangrad.llvm.text.writer import Declarations, Writer, counted_loop
 
 RULES: Mapping[str, Rule] = {
     name: rule
-    for rules in (emit, functions, memory, atomics, reports, groups, waves, tapes)
+    for rules in (emit, functions, memory, atomics, reports, launch, groups, waves, tapes)
     for name, rule in rules.RULES.items()
 }
 _WITHOUT_RULE = FLAT_OPS - RULES.keys()
@@ -44,7 +45,7 @@ assert all(PRIMITIVES[name].primal is not None for name in _WITHOUT_RULE), _WITH
 
 Thread = tuple[str, str, str]  # its ids along x, y and z
 Grid = tuple[int, int, int]
-ENTRY = "kernel"
+ENTRY, FINISH = "kernel", "finish"
 THREADS = 256  # of a block, at most
 FEATURES = Features(
     half=True, fma=True, masked_loads=False, masked_stores=False, mask_registers=False, half_arithmetic=True
@@ -101,13 +102,15 @@ def kernel_module(
     options: Options,
     group: Grid | None,
     wide: WideKernel | None = None,
+    finish: Function | None = None,
 ) -> EntryModule:
-    """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads."""
+    """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads. `finish`: what
+    runs after the kernel, in groups without shared memory."""
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
     takes_memory = tapes.take_memory((kernel, *called))
-    written_out, in_registers = loops_of_arrays(kernel.region)
+    written_out, in_registers = loops_of_arrays(kernel)
     numbers = {
         op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
     }
@@ -134,13 +137,19 @@ def kernel_module(
     else:
         _write_group(entry, kernel, around_thread, group, shared)
     parts = [shared.text] if shared.size else []
-    parts.append(_entry_text(entry, arguments))
+    parts.append(_entry_text(ENTRY, entry, arguments, 1))
+    if finish is not None:
+        last, size = writer(), finish.attributes["group_size"]
+        _write_group(last, finish, around_thread, size, groups.SharedMemory())
+        parts.append(_entry_text(FINISH, last, arguments, 2))
     for function in called:
         around = environment(("%x", "%y", "%z"), "%budget" if takes_memory else "")
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     parts += [f"!{n} = distinct !{{!{n}, !4}}" for n in numbers.values()]
     parts.append(f"attributes #1 = {{ {_limits(group, in_registers)} }}")
+    if finish is not None:
+        parts.append(f"attributes #2 = {{ {_limits(finish.attributes['group_size'], 0)} }}")
     lanes = 1 if wide is None else wide.lanes
     return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes, takes_memory)
 
@@ -154,12 +163,11 @@ def _limits(group: Grid | None, in_registers: int) -> str:
     return f'convergent nounwind "nvvm.reqntid"="{",".join(map(str, group))}"'
 
 
-def _entry_text(w: Writer, arguments: Struct) -> str:
+def _entry_text(name: str, w: Writer, arguments: Struct, attributes: int) -> str:
     blocks = [f"[{max(layout_of(arguments).size, 1)} x i8]", f"[{LAUNCH_SIZE} x i8]"]
     parameters = [f'ptr byval({t}) align 16 "nvvm.grid_constant" noalias' for t in blocks]
-    head = (
-        f"define ptx_kernel void @{ENTRY}({parameters[0]} %arguments, {parameters[1]} %launch) #1 {{\nbegin:"
-    )
+    signature = f"@{name}({parameters[0]} %arguments, {parameters[1]} %launch)"
+    head = f"define ptx_kernel void {signature} #{attributes} {{\nbegin:"
     return "\n".join([head, *w.entry, "  br label %entry", "entry:", *w.lines, "}", ""])
 
 
@@ -256,16 +264,18 @@ def _write_group(
     group: Grid,
     shared: groups.SharedMemory,
 ) -> None:
-    """Threads outside of the grid end once the shared memory is clear."""
+    """Threads outside of the grid end once the shared memory is clear; a kernel that stays has none of these."""
     own = [_register(w, f"tid.{axis}") for axis in "xyz"]
     if shared.size:
         row = w.value(f"add i32 {w.value(f'mul i32 {own[2]}, {group[1]}')}, {own[1]}")
         number = w.value(f"add i32 {w.value(f'mul i32 {row}, {group[0]}')}, {own[0]}")
         groups.clear(w, shared, number, prod(group))
-    thread, is_inside = _place(w, own, group)
+    stays = kernel.attributes.get("stays", False)
+    thread, is_inside = ((_first(w, "x"), "0", "0"), "true") if stays else _place(w, own, group)
     around, lanes = environment(thread), None
     if kernel.wave:
-        lanes = waves.Lanes(waves.lane_number(w), waves.ballot(w, "-1", is_inside), kernel.wave)
+        mask = waves.ALL if stays else waves.ballot(w, waves.ALL, is_inside)
+        lanes = waves.Lanes(waves.lane_number(w), mask, kernel.wave)
     inside, done = w.labels("inside", "done")
     w.branch(is_inside, inside, done)
     w.block(inside)

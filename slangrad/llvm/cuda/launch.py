@@ -1,6 +1,6 @@
 """The launch block and the status record as code on a GPU sees them.
 
-    struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
+    struct Launch { i64 nx, ny, nz; ptr status; i64 kernel, partials, rows; };   by value, behind the arguments
     struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };   in pinned memory
     struct Arena { i64 used, size; bytes };                               in memory of the GPU
     struct Prints { i64 used, room, lost; i64 words[room]; };             in pinned memory
@@ -10,6 +10,8 @@ All are the run time's; a test compares these tables with its own.
 
 from __future__ import annotations
 
+from slangrad.ir.ops.core import Op
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.writer import Writer
 
 LAUNCH_FIELDS = {
@@ -18,6 +20,8 @@ LAUNCH_FIELDS = {
     "nz": (16, "i64"),
     "status": (24, "ptr"),
     "kernel": (32, "i64"),
+    "partials": (40, "i64"),
+    "rows": (48, "i64"),
 }
 LAUNCH_SIZE = 64
 STATUS_FIELDS = {
@@ -41,3 +45,10 @@ def read_field(w: Writer, launch: str, name: str) -> str:
     distance, type_name = LAUNCH_FIELDS[name]
     place = w.value(f"getelementptr i8, ptr {launch}, i64 {distance}")
     return w.value(f"load {type_name}, ptr {place}, align 8, !invariant.load !0")
+
+
+def _launch(e: RegionEmitter, op: Op) -> None:
+    e.define(op.results[0], read_field(e.w, e.environment.launch, op.attributes["field"]))
+
+
+RULES: dict[str, Rule] = {"launch": _launch}

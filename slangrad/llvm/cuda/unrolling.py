@@ -3,49 +3,73 @@
     %tape = alloc {count=64} : ptr<f32, local>
     for %64, ... (%i: u32, ...) { %at = offset %tape, %i   store %at, %x ... }      br label %for.1, !llvm.loop !4
 
-In: the region of a kernel. Out: its loops. Local memory of a thread is memory of the GPU: an array that a forward loop
-writes and a reverse loop reads costs more than the code of both loops written out.
+In: a kernel. Out: its loops on which addresses in such arrays depend. Local memory of a thread is memory of the GPU: an
+array that a forward loop writes and a reverse loop reads costs more than the code of both loops written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from slangrad.ir.analyses.addresses import root_of
 from slangrad.ir.data.layout import element_size
 from slangrad.ir.ops.control import LOOPS, constant_trips
-from slangrad.ir.ops.core import Op, Region
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 MOST_TRIPS = 64
 MOST_OPS = 4_096  # of all loops, written out
 MOST_BYTES = 256  # of all arrays; a thread has room for about four times as many in registers
+# Of a kernel that stays: few blocks run at a time, and each thread runs its code often.
+MOST_OPS_OF_SUMS, MOST_BYTES_OF_SUMS = 8_192, 1024
 
 
-def loops_of_arrays(region: Region) -> tuple[frozenset[Op], int]:
-    """The loops around accesses of small local arrays, and the bytes of these arrays."""
-    users: dict[Op, set[Op]] = {}
-    _collect(region, region, (), users)
+def loops_of_arrays(kernel: Function) -> tuple[frozenset[Op], int]:
+    """The loops behind the addresses in small local arrays, and the bytes of these arrays."""
+    region = kernel.region
+    most_ops, most_bytes = MOST_OPS, MOST_BYTES
+    if kernel.attributes.get("stays"):
+        most_ops, most_bytes = MOST_OPS_OF_SUMS, MOST_BYTES_OF_SUMS
+    owners = {
+        value: op for op in walk(region) if op.name in LOOPS for r in op.regions for value in r.parameters
+    }
     chosen, taken = set[Op](), 0
-    for array, loops in users.items():
+    for array, addresses in _addresses(region).items():
+        loops = _loops_behind(addresses, region, owners)
         size = element_size(array.results[0].type) * array.attributes.get("count", 1)
         is_short = all(0 <= _trips(op, region) <= MOST_TRIPS for op in loops)
-        if not loops or not is_short or taken + size > MOST_BYTES:
+        if not loops or not is_short or taken + size > most_bytes:
             continue
-        if _written_out(region.ops, chosen | loops, region) <= MOST_OPS:
+        if _written_out(region.ops, chosen | loops, region) <= most_ops:
             chosen, taken = chosen | loops, taken + size
     return frozenset(chosen), taken
 
 
-def _collect(whole: Region, region: Region, around: tuple[Op, ...], users: dict[Op, set[Op]]) -> None:
-    """The loops around the accesses of each array."""
-    for op in region.ops:
-        if op.name in ("load", "store"):
-            maker = whole.makers.get(root_of(op.operands[0], whole.makers.get))
+def _addresses(region: Region) -> dict[Op, list[Value]]:
+    """The addresses of all accesses of each array."""
+    addresses: dict[Op, list[Value]] = {}
+    for op in walk(region):
+        if op.name in ("load", "store", "atomic"):
+            maker = region.makers.get(root_of(op.operands[0], region.makers.get))
             if maker is not None and maker.name == "alloc":
-                users.setdefault(maker, set()).update(around)
-        inner = (*around, op) if op.name in LOOPS else around
-        for part in op.regions:
-            _collect(whole, part, inner, users)
+                addresses.setdefault(maker, []).append(op.operands[0])
+    return addresses
+
+
+def _loops_behind(values: Iterable[Value], region: Region, owners: Mapping[Value, Op]) -> set[Op]:
+    """The loops in which values change."""
+    pending, seen, loops = list(values), set[Value](), set[Op]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = owners.get(value) or region.makers.get(value)
+        if op is None or op.name == "alloc":
+            continue
+        if op.name in LOOPS:
+            loops.add(op)
+        pending += [*op.operands, *(v for inner in op.regions for v in inner.yields)]
+    return loops
 
 
 def _trips(op: Op, whole: Region) -> int:

@@ -23,6 +23,7 @@ from slangrad.llvm.text.emit import Environment, RegionEmitter, Rule, primitive
 from slangrad.llvm.text.type_names import TypeNames, number
 from slangrad.llvm.text.writer import Writer, phi
 
+ALL = "-1"  # the mask of all lanes
 FIRST = {"add": 0, "mul": 1}  # of a scan
 _INTEGERS = {"half": "i16", "float": "i32", "double": "i64"}
 
@@ -235,9 +236,10 @@ def _read(e: RegionEmitter, op: Op) -> None:
     assert scalar_type(lane).bits == 32, op
     source = e.operand(lane)
     value = from_lane(w, name, lanes.mask, e.operand(x), source)
-    bit = w.value(f"lshr i32 {lanes.mask}, {w.value(f'and i32 {source}, 31')}")
-    is_on = w.value(f"trunc i32 {bit} to i1")
-    there = w.value(f"and i1 {w.value(f'icmp ult i32 {source}, {lanes.size}')}, {is_on}")
+    there = w.value(f"icmp ult i32 {source}, {lanes.size}")
+    if lanes.mask != ALL:
+        bit = w.value(f"lshr i32 {lanes.mask}, {w.value(f'and i32 {source}, 31')}")
+        there = w.value(f"and i1 {there}, {w.value(f'trunc i32 {bit} to i1')}")
     zero = "null" if name == "ptr" else number(scalar_type(x), 0)
     e.define(op.results[0], w.value(f"select i1 {there}, {name} {value}, {name} {zero}"))
 

@@ -292,9 +292,12 @@ class TextureMaker:
     """Textures of texels of a type."""
 
     lowered: ir.Type
+    differentiates: bool
 
     def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
         desc = TEXTURES.desc_of(self.lowered, shape)
+        if self.differentiates:
+            return lambda: TEXTURES.Texture(device, desc).with_grads()
         return lambda: TEXTURES.Texture(device, desc)
 
 
@@ -302,13 +305,10 @@ def _bind_texture(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     if TEXTURES.format_of(lowered) is None:
         raise _refused(created, "texture")
-    if spot.role.differentiates:
-        message = "a texture has no place for the derivative of the result"
-        raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
     if not 1 <= dims <= MOST_TEXTURE_DIMENSIONS:
         message = f"a texture has 1 to {MOST_TEXTURE_DIMENSIONS} dimensions, and the call has {dims}"
         raise CallError("E1011", message, (), 'use _result="tensor"')
-    created.made = CreatedResult(TextureMaker(lowered), give_itself)
+    created.made = CreatedResult(TextureMaker(lowered, spot.role.differentiates), give_itself)
     return make_elements(Way(created.type, dims), spot, spot.role, "new Texture", TEXTURE_ACCESS, ())
 
 

@@ -13,7 +13,7 @@ from slangrad.check.model.types import UINT64, EnumType, Pointer, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.containers import buffers, tensor_views, whole
 from slangrad.marshal.containers.elements import make_elements
-from slangrad.marshal.containers.memory import Access, Contents, as_tensor
+from slangrad.marshal.containers.memory import Access, Contents
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
@@ -158,8 +158,7 @@ def missing_gradient(spot: Spot, described: str, which: str) -> CallError:
         f"argument '{spot.label}': {described} has no {which} gradient, and {spot.mode} requires "
         f"a tensor with an associated {which} gradient here"
     )
-    tensor = as_tensor(spot.label, described) if "Texture" in described else spot.label
-    return CallError("E1007", message, (), f"attach one: {spot.label} = {tensor}.with_grads()")
+    return CallError("E1007", message, (), f"attach one: {spot.label} = {spot.label}.with_grads()")
 
 
 def _fields(t: ir.Struct) -> str:

@@ -118,11 +118,9 @@ class ArrayAccess(AccessTo[AnyArray]):
 
 
 def as_tensor(label: str, described: str) -> str:
-    """The text of a Tensor with the values of an argument."""
-    if described.startswith("Tensor"):
-        return label
-    values = f"{label}.to_numpy()" if "Texture" in described else label
-    return f"Tensor.from_numpy(device, {values})"
+    """The text of a Tensor, or of a texture, with the values of an argument."""
+    has_gradients = described.startswith("Tensor") or "Texture" in described
+    return label if has_gradients else f"Tensor.from_numpy(device, {label})"
 
 
 def home_of(value: AnyArray) -> Device | None:
@@ -199,7 +197,7 @@ def is_texture_type(kind: type) -> bool:
 
 
 class AccessToTexture(AccessTo[HostValue]):
-    """Textures, by the texels of their first level; they have no derivatives."""
+    """Textures, by the texels of their first level."""
 
     def layout_finder(self, parts: Parts) -> Find:
         return attrgetter("layout")
@@ -208,14 +206,13 @@ class AccessToTexture(AccessTo[HostValue]):
         return TENSOR_ACCESS.memories(value.texels, parts)
 
     def address_of(self, part: str) -> Address:
-        return attrgetter("address")
+        return _ADDRESSES[part]
 
     def copy(self, value: HostValue, role: Role) -> HostValue:
         return value.copy()
 
     def copy_back(self, copied: HostValue, value: HostValue, role: Role) -> None:
-        if role.writes:
-            value.texels.put_numbers(copied.texels.numbers())
+        TENSOR_ACCESS.copy_back(copied.texels, value.texels, role)
 
 
 ARRAY_ACCESS = ArrayAccess()

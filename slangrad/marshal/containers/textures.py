@@ -1,6 +1,6 @@
 """Textures as arguments: as a whole, or a texel for each call.
 
-Texture2D<float4>,   texture of rgba32_float (h, w)  ->  { address, h, w, levels }
+Texture2D<float4>,   texture of rgba32_float (h, w)  ->  { addresses, h, w, levels }
 float4,              the same                        ->  float4, two call dimensions: texels of the first level
 
 Texels are of the type that the format says; none is converted.
@@ -16,16 +16,22 @@ from typing import ClassVar
 from slangrad.check.model.types import StructType, Type, nominal
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.containers.containers import ELEMENTS, ContainerMarshal
-from slangrad.marshal.containers.memory import TEXTURE_ACCESS, Contents
+from slangrad.marshal.containers.memory import GIVEN, TAKEN, TEXTURE_ACCESS, Contents, doing
+from slangrad.marshal.containers.whole import shared_gradient
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
 from slangrad.marshal.protocol.marshal import (
+    BACKWARD,
+    HIGHER,
+    PRIMAL,
+    TANGENT,
     BoundNode,
     Find,
     Finder,
     KernelParameter,
     Leaf,
     ProgramTypes,
+    Role,
     Spot,
     Way,
 )
@@ -39,8 +45,16 @@ WRITTEN = "RW"
 NAMES = {prefix + name for name, _, _ in KINDS.values() for prefix in ("", WRITTEN)}
 
 
+Slots = tuple[str, str]  # the memories of the two addresses of derivatives
+NOTHING: Slots = ("", "")
+
+
 def key_of_texture(texture: Texture) -> Hashable:
-    return Texture, texture.slang_name, texture.element_type, texture.readable, texture.writable
+    taken, added = texture._grad_in, texture._grad_out
+    kind = (Texture, texture.slang_name, texture.element_type, texture.readable, texture.writable)
+    if taken is None and added is None:
+        return kind
+    return *kind, taken is not None, added is not None, taken is added
 
 
 class TextureMarshal(ContainerMarshal):
@@ -49,7 +63,15 @@ class TextureMarshal(ContainerMarshal):
     access = TEXTURE_ACCESS
 
     def __init__(self, texture: Texture) -> None:
-        self.contents = Contents(texture.element_type, texture.rank, texture.writable)
+        taken, added = texture._grad_in, texture._grad_out
+        self.contents = Contents(
+            texture.element_type,
+            texture.rank,
+            texture.writable,
+            has_in=taken is not None,
+            has_out=added is not None,
+            shared=taken is added,
+        )
         self.readable = texture.readable
         self.name = texture.slang_name
         usage = "" if texture.writable else "read-only " if texture.readable else "unused "
@@ -86,26 +108,42 @@ class TextureMarshal(ContainerMarshal):
         if spot.role.writes and way.how == ELEMENTS and not self.contents.writable:
             message = f"argument '{spot.label}': Can't write to a {self.described}"
             raise CallError("E1011", message, (), "make it with TextureUsage.unordered_access")
-        return bind(way, spot, self.described) if way.how == TEXTURE else super().bind(way, spot)
+        if way.how == TEXTURE:
+            return bind(way, spot, self.contents, self.described)
+        return super().bind(way, spot)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class TextureLeaf(Leaf):
-    """All of a texture: address, sizes and the number of levels."""
+    """All of a texture: addresses, sizes and the number of levels. `slots` has the memory of each address of
+    derivatives; the kernel sees that one without memory is null."""
 
     is_whole: ClassVar[bool] = True
 
     written: bool
+    slots: Slots = NOTHING
 
     @property
     def content(self) -> Type | None:
-        return None
+        assert isinstance(self.type, StructType)
+        return None if self.written else self.type.inner
+
+    def instead(self, mode: str) -> str:
+        return f"pass {self.label}.with_grads({'tangent' if mode == TANGENT else ''})"
 
     def parameters(self, classes: str) -> list[KernelParameter]:
         return [KernelParameter(spell_on_page(self.type), self.name)]
 
+    def before(self, classes: str) -> list[str]:
+        here = self.load()
+        unused = [field for field, part in zip(FIELDS, self.slots) if not part]
+        return [
+            f"{spell_on_page(self.type)} {here} = {self.name};",
+            *(f"{here}._levels._texels.{field} = nullptr;" for field in unused),
+        ]
+
     def load(self) -> str:
-        return self.name
+        return f"{self.name}_here"
 
     @property
     def may_write(self) -> bool:
@@ -116,26 +154,62 @@ class TextureLeaf(Leaf):
 
     def footprint(self, value: Texture) -> Footprint:
         home = value.storage.runtime
-        memory = StridedMemory(value.address, (value.storage.size,), (1,), 1, home)
+        uses = [Use(self.label, self.name, _memory(value), reads=True, writes=self.written)]
+        for at, part in enumerate(self.slots, start=1):
+            if part:
+                memory = _memory(_GRADIENTS[part](value))
+                stores = self.role.gives == "store"
+                uses.append(Use(self.label, self.name, memory, **doing(self.role, part, stores), at=at))
         return Footprint(
-            fixed={self.name: scalars_of(value)},
-            uses=[Use(self.label, self.name, memory, reads=True, writes=self.written)],
-            homes=[(type(value).__name__, home)],
+            fixed={self.name: scalars_of(value)}, uses=uses, homes=[(type(value).__name__, home)]
         )
 
     def finders(self) -> list[Finder]:
-        return [(self.name, 0, attrgetter("address"))]
+        finders: list[Finder] = [(self.name, 0, attrgetter("address"))]
+        for at, part in enumerate(self.slots, start=1):
+            if part:
+                finders.append((self.name, at, ADDRESSES[part]))
+        return finders
+
+
+FIELDS = ("_taken", "_given")
+_GRADIENTS = {TAKEN: attrgetter("_grad_in"), GIVEN: attrgetter("_grad_out")}
+ADDRESSES = {TAKEN: attrgetter("_grad_in.address"), GIVEN: attrgetter("_grad_out.address")}
+
+
+def _memory(texture: Texture) -> StridedMemory:
+    return StridedMemory(texture.address, (texture.storage.size,), (1,), 1, texture.storage.runtime)
 
 
 def scalars_of(texture: Texture) -> list[int]:
-    """The scalars of a texture in an argument block."""
-    return [texture.address, *texture.texels.shape, texture.mip_count]
+    """The scalars of a texture without derivatives in an argument block."""
+    return [texture.address, 0, 0, texture.storage.element_count, *texture.texels.shape, texture.mip_count]
 
 
-def bind(way: Way, spot: Spot, described: str) -> BoundNode:
+def bind(way: Way, spot: Spot, contents: Contents, described: str) -> BoundNode:
     written = standard_name(way.type).startswith(WRITTEN)
-    node = spot.node(way.type, spot.role.without_derivative(), described)
-    return TextureLeaf(**node, written=written)
+    slots = _slots(spot.mode, written, contents)
+    if spot.mode == BACKWARD and all(slots) and contents.shared:
+        raise shared_gradient(spot)
+    gives = "" if GIVEN not in slots else "store" if spot.mode == TANGENT else "add"
+    role = Role(spot.role.reads, spot.role.writes, takes=TAKEN in slots, gives=gives)
+    return TextureLeaf(**spot.node(way.type, role, described), written=written, slots=slots)
+
+
+def _slots(mode: str, written: bool, contents: Contents) -> Slots:
+    """The memories of derivatives in a mode, as far as there are some. The tangents of a texture that is written are
+    read where they were stored."""
+    if mode == PRIMAL or (mode == HIGHER and (written or not (contents.has_in and contents.has_out))):
+        return NOTHING
+    taken, given = TAKEN if contents.has_in else "", GIVEN if contents.has_out else ""
+    rows = {
+        (BACKWARD, False): ("", given),
+        (BACKWARD, True): (taken, given),
+        (TANGENT, False): (taken, ""),
+        (TANGENT, True): (given, given),
+        (HIGHER, False): (taken, given),
+    }
+    return rows[mode, written]
 
 
 def refusal(texture: Texture, name: str, element: object) -> str | None:

@@ -24,7 +24,7 @@ from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.elements import ELEMENT_TYPES
-from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
+from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN, is_texture_type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import decode, encode, memory_format
 from slangrad.marshal.host.footprint import Shape
@@ -145,6 +145,8 @@ def snapshot(value: HostValue, of_tensor: Callable[[Tensor], Tensor] | None = No
     """A snapshot of the value. `of_tensor` copies tensors; without it they only lose gradients."""
     if isinstance(value, Tensor):
         return value.detach().copy() if of_tensor is None else of_tensor(value)
+    if is_texture_type(type(value)):
+        return value.detach().copy()
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, HostArray):

@@ -28,7 +28,15 @@ from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Access, Callees, Survey
 from slangrad.opt.delayed.delayed_calls import add_to_blocks
-from slangrad.opt.delayed.delayed_sums import Accumulators, SumBlock, adds_of_a_thread, plan_of, reduction_of
+from slangrad.opt.delayed.delayed_sums import (
+    Accumulators,
+    SumBlock,
+    SumPlan,
+    adds_of_a_thread,
+    plan_of,
+    plan_of_few,
+    reduction_of,
+)
 from slangrad.opt.delayed.own_elements import own_elements
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
@@ -61,8 +69,9 @@ def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedA
         return None
     launch, callees = LaunchValues(kernel, Builder(span=kernel.span)), Callees({f.name: f for f in functions})
     survey = Survey(launch, kernel, callees)
-    blocks = _blocks(survey)
-    if blocks is None:
+    adds = [access for access in survey.accesses if _is_float_add(access.op)]
+    blocks = _blocks(survey, adds)
+    if sum(len(block.adds) for block in blocks) < len(adds):
         return None
     plan = plan_of(survey, launch, blocks, adds_of_a_thread(survey, blocks))
     if plan is None:
@@ -71,8 +80,37 @@ def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedA
     return DelayedAdds(delaying, tuple(called), plan.function, reduction_of(plan), plan.accumulators())
 
 
+@dataclass(frozen=True, slots=True)
+class FewSums:
+    """The kernel that adds to accumulators, its callees, and the plan. Other adds are as they were."""
+
+    kernel: Function
+    functions: tuple[Function, ...]
+    plan: SumPlan
+
+
+def delay_few_sums(kernel: Function, functions: Sequence[Function] = ()) -> FewSums | None:
+    """The adds that have accumulators wait, all others are made at once. None if no add may wait."""
+    uses = Counter[Value]()
+    for function in (*functions, kernel):
+        uses.update(count_uses(function.region))
+    launch, callees = LaunchValues(kernel, Builder(span=kernel.span)), Callees({f.name: f for f in functions})
+    survey = Survey(launch, kernel, callees)
+    adds = [a for a in survey.accesses if _is_float_add(a.op) and not uses[a.op.results[0]]]
+    blocks = [block for block in _blocks(survey, adds) if block.accumulators]
+    if not blocks:
+        return None
+    waiting, elements = {add for block in blocks for add in block.adds}, {block.element for block in blocks}
+    others = {add for add in adds if {add.op.results[0].type} == elements} - waiting
+    plan = plan_of_few(survey, launch, blocks, others)
+    if plan is None:
+        return None
+    *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey])
+    return FewSums(delaying, tuple(called), plan)
+
+
 def _is_float_add(op: Op) -> bool:
-    return op.attributes["kind"] == "add" and is_float(op.results[0].type)
+    return op.name == "atomic" and op.attributes["kind"] == "add" and is_float(op.results[0].type)
 
 
 def _may_wait(op: Op, uses: Counter[Value]) -> bool:
@@ -87,16 +125,14 @@ def _may_wait(op: Op, uses: Counter[Value]) -> bool:
 # --- blocks: adds with the same root and type share one
 
 
-def _blocks(survey: Survey) -> list[SumBlock] | None:
+def _blocks(survey: Survey, adds: Sequence[Access]) -> list[SumBlock]:
+    """Of the adds that can be followed."""
     members_of: dict[tuple[Value, Scalar], list[tuple[Access, Bounds]]] = {}
-    for access in survey.accesses:
-        if access.op.name != "atomic" or not _is_float_add(access.op):
-            continue
+    for access in adds:
         root, reach = access.survey.root(access), access.survey.distances(access)
         element = access.op.results[0].type
-        if root is None or reach is None or not isinstance(element, Scalar):
-            return None
-        members_of.setdefault((root, element), []).append((access, reach))
+        if root is not None and reach is not None and isinstance(element, Scalar):
+            members_of.setdefault((root, element), []).append((access, reach))
     room = MOST_ACCUMULATORS
     blocks = []
     for (root, element), members in members_of.items():

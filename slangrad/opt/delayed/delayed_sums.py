@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.layout import element_size
@@ -30,6 +31,7 @@ UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
 MOST_ADDS = 128  # that count: loops may be shorter, and branches not taken
 MOST_BYTES = 1 << 28
 MOST_BATCHES = 64  # more are for no processors, and each is one more number for every sum
+MOST_SEPARATE = 32  # ranges of sums that are compared with each other, on a GPU
 MOST_JOINED = 8  # blocks that are compared with each other
 ALIGNMENT = 64
 
@@ -138,6 +140,43 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[SumBlock], adds: 
     result = b.emit("select", allowed, size, b.constant(I64, -1))
     yields = (result, _batch(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
     return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
+
+
+def plan_of_few(
+    survey: Survey, launch: LaunchValues, blocks: list[SumBlock], others: set[Access]
+) -> SumPlan | None:
+    """For blocks with accumulators that share no element, so that each can be added up by itself. `others`: adds that
+    do not wait and may reach a block. None where some access cannot be followed."""
+    b = launch.plan
+    conditions: list[Value] = []
+    ranges = [_range(b, block.root, block.reach, block.element.size, conditions) for block in blocks]
+    waiting = {add for block in blocks for add in block.adds}
+    accesses = _others(survey, waiting | others, conditions)
+    additions = _others(survey, {a for a in survey.accesses if a not in others}, conditions)
+    if accesses is None or (additions is None and launch.loads):
+        return None
+    reads, writes = accesses
+    conditions += [_apart(b, span, other) for span in ranges for other in (*reads, *writes)]
+    for address in launch.loads:
+        loaded = _loaded_range(b, address)
+        written = [*writes, *ranges, *(additions or ([], []))[1]]
+        conditions += [_apart(b, loaded, other) for other in written]
+    separate = [span for pair in zip(blocks, ranges, strict=True) for span in _pieces(b, *pair)]
+    if len(separate) > MOST_SEPARATE:
+        return None
+    conditions += [_apart(b, x, y) for x, y in combinations(separate, 2)]
+    zero = b.constant(I64, 0)
+    result = b.emit("select", b.all(conditions), zero, b.constant(I64, -1))
+    bases = [span.low for span in ranges]
+    yields = (result, zero, *(v for base in bases for v in (base, zero)))
+    counts = [b.constant(I64, block.accumulators) for block in blocks]
+    return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, [zero] * len(blocks))
+
+
+def _pieces(b: Builder, block: SumBlock, span: _Bytes) -> list[_Bytes]:
+    """The memory of a block: one range, or one for each place."""
+    size = b.constant(I64, block.element.size)
+    return [_Bytes(place, b.emit("add", place, size)) for place in block.places] or [span]
 
 
 def launch_field(b: Builder, name: str) -> Value:
@@ -341,15 +380,16 @@ def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: SumB
         total = _sum_of_batches(body, first, block.sums)
 
         def add(inner: Builder) -> None:
-            at = _address_of(inner, base, element, block)
-            _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
+            at = address_of(inner, base, element, block)
+            add_total(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
 
         return body.guarded(body.emit("not_equal", total, body.zero(block.sums)), add)
 
     b.for_(count, (), reduce_one, hint="element")
 
 
-def _address_of(b: Builder, base: Value, element: Value, block: SumBlock) -> Value:
+def address_of(b: Builder, base: Value, element: Value, block: SumBlock) -> Value:
+    """Of an element by its number in the block."""
     if not block.places:
         return b.emit("add", base, b.emit("mul", element, b.constant(I64, block.element.size)))
     *others, address = block.places
@@ -370,7 +410,7 @@ def _sum_of_batches(b: Builder, first: Value, sums: Scalar) -> Value:
     return total
 
 
-def _add_to(b: Builder, place: Value, total: Value, block: SumBlock) -> None:
+def add_total(b: Builder, place: Value, total: Value, block: SumBlock) -> None:
     """Halves are rounded once, at the end."""
     old = b.emit("load", place, type=block.element)
     if block.element is block.sums:

@@ -21,14 +21,16 @@ from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.arena import Arena
 from slangrad.runtime.cuda.copies import Copies
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
-from slangrad.runtime.cuda.image import ARENA, ENTRY, MEMORY, PRINTS, CudaKernel
+from slangrad.runtime.cuda.image import ARENA, ENTRY, FINISH, MEMORY, PRINTS, CudaKernel
 from slangrad.runtime.cuda.launch import (
+    LARGEST_ROW,
     LAUNCH,
     STATUS_OFFSETS,
     LoadedKernel,
     PreparedLaunch,
     Status,
     blocks_for,
+    blocks_that_stay,
 )
 from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.cuda.prints import PrintBuffer
@@ -80,6 +82,7 @@ class CudaDevice(Device):
         self._prints: PrintBuffer | None = None  # with the first kernel that prints
         self._has_printed = False  # since the host waited
         self._arena: Arena | None = None  # with the first kernel that takes memory
+        self._partials: MemoryBlock | None = None  # with the first kernel that leaves partial sums
         self._known: MemoryBlock | None = None  # the table of memory of the last launch in check mode
         self._kernels: dict[int, CudaKernel] = {}
         self.printed = Printed()
@@ -137,12 +140,33 @@ class CudaDevice(Device):
         """A new launch, and the list that it goes to afterwards."""
         self._enter()
         loaded = kernel.loaded.get(self) or self._load(kernel)
-        block = LAUNCH.pack(*grid, self._status_address, loaded.number)
+        if kernel.sums is not None:
+            return self._prepared_sums(kernel, kernel.sums, loaded, grid), loaded.idle_over(grid)
+        block = LAUNCH.pack(*grid, self._status_address, loaded.number, 0, 0)
         most = self._own_arena().most_blocks if ARENA in kernel.needs else 0
         shape = blocks_for(grid, kernel.group, kernel.lanes, most)
         function, size = loaded.function, kernel.argument_size
         launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
         return launch, loaded.idle_over(grid)
+
+    def _prepared_sums(
+        self, kernel: CudaKernel, sums: tuple[int, int], loaded: LoadedKernel, grid: Grid
+    ) -> PreparedLaunch:
+        """Launches follow each other, so all share the memory of partial sums."""
+        row, count = sums
+        assert row <= LARGEST_ROW and kernel.group is not None
+        most = self._own_arena().most_blocks
+        if self._partials is None:
+            self._partials = self.memory.allocate(most * LARGEST_ROW)
+            self._partials.wanted = 0  # no pointer of a program leads here
+        blocks, threads = blocks_that_stay(grid, kernel.group, most)
+        block = LAUNCH.pack(*grid, self._status_address, loaded.number, self._partials.address, blocks[0])
+        size, shape = kernel.argument_size, (blocks, threads)
+        launch = PreparedLaunch(
+            self._launch, loaded.function, size, block, shape, kernel.shared, self._stream
+        )
+        launch.then(self._launch, loaded.finish, count, self._stream)
+        return launch
 
     def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
         """Launch, and raise what earlier launches have reported. The context of the calling thread is set where the
@@ -200,7 +224,8 @@ class CudaDevice(Device):
         function = self._driver.call("cuModuleGetFunction", module, ENTRY)
         if kernel.shared:
             self._driver.allow_shared(function, kernel.shared)
-        loaded = kernel.loaded[self] = LoadedKernel(function, number)
+        finish = None if kernel.sums is None else self._driver.call("cuModuleGetFunction", module, FINISH)
+        loaded = kernel.loaded[self] = LoadedKernel(function, number, finish)
         return loaded
 
     def _machine_code(self, kernel: CudaKernel) -> bytes:

@@ -16,18 +16,19 @@ from slangrad.runtime.cuda.launch import LoadedKernel
 from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
-ENTRY = b"kernel"
+ENTRY, FINISH = b"kernel", b"finish"
 PRINTS, ARENA, MEMORY = "prints", "arena", "memory"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "needs")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "sums", "needs")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
     """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
     None where any size will do. `shared`: bytes of shared memory that a launch states. `lanes`: how many neighbors a
-    thread of the GPU runs. `needs`: what the device has ready for it: PRINTS, ARENA, MEMORY. `loaded`: the kernel on
-    each device that has launched it."""
+    thread of the GPU runs. `sums`: of a kernel of few blocks, whatever the grid: the bytes of partial sums that each
+    block leaves, and how many sums `finish` makes of them, each by a wave. `needs`: what the device has ready for it:
+    PRINTS, ARENA, MEMORY. `loaded`: the kernel on each device that has launched it."""
 
     code: bytes
     architecture: str
@@ -36,6 +37,7 @@ class CudaKernel(Kernel):
     shared: int = 0
     needs: frozenset[str] = frozenset()
     lanes: int = 1
+    sums: tuple[int, int] | None = None
     loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
@@ -53,6 +55,7 @@ class CudaImage:
     shared: int = 0
     needs: frozenset[str] = frozenset()
     lanes: int = 1
+    sums: tuple[int, int] | None = None
     about: object = None
 
     def __repr__(self) -> str:
@@ -69,6 +72,7 @@ class CudaImage:
             group=self.group,
             shared=self.shared,
             lanes=self.lanes,
+            sums=self.sums,
             needs=self.needs,
         )
 
@@ -85,5 +89,6 @@ class CudaImage:
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         kept["sites"] = tuple(Site(*each) for each in kept["sites"])
         kept["group"] = kept["group"] and tuple(kept["group"])
+        kept["sums"] = kept["sums"] and tuple(kept["sums"])
         kept["needs"] = frozenset(kept["needs"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)

@@ -1,6 +1,6 @@
 """The launch of a kernel on a GPU: its grid of blocks, its launch block, and the record of what kernels report.
 
-struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
+struct Launch { i64 nx, ny, nz; ptr status; i64 kernel, partials, rows; };   by value, behind the arguments
 struct Arena { i64 used, size; bytes };                               what kernels take memory from
 struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };    in pinned memory
 """
@@ -19,12 +19,15 @@ from typing import Any
 from slangrad.runtime.device import Grid
 from slangrad.runtime.reports import LaunchFailure
 
-LAUNCH = Struct("=3qQq24x")
+LAUNCH = Struct("=3qQqQq8x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
 ARENA_HEADER = 64  # bytes of an arena before its memory
 MOST_BLOCKS = (1 << 31) - 1  # along x
 MOST_GRIDS = 256  # of a kernel, whose launches are kept
+
+WAVE = 32
+LARGEST_ROW = 8 << 10  # bytes of partial sums of a block
 
 DriverResult = tuple[Any]  # a CUresult
 
@@ -74,6 +77,11 @@ def blocks_for(grid: Grid, group: Grid | None = None, lanes: int = 1, most: int 
     return (x, y, z), (width, height, 1)
 
 
+def blocks_that_stay(grid: Grid, group: Grid, most: int) -> tuple[Grid, Grid]:
+    """The same for few blocks, whose threads run all of a grid."""
+    return (min(most, -(-prod(grid) // prod(group))), 1, 1), group
+
+
 class PreparedLaunch:
     """The launch of a kernel over one grid: the block of its arguments, which may be overwritten once `run` has
     returned, and the driver's call. One thread uses it at a time."""
@@ -100,6 +108,18 @@ class PreparedLaunch:
         address = ctypes.addressof(self._pointers)
         self.run = partial(call, function, *blocks, *threads, shared, stream, address, 0)
 
+    def then(self, call: Callable[..., DriverResult], function: object, waves: int, stream: object) -> None:
+        """Another kernel with the same arguments follows, in blocks of a wave."""
+        shape = (waves, 1, 1, WAVE, 1, 1)
+        second = partial(call, function, *shape, 0, stream, ctypes.addressof(self._pointers), 0)
+        self.run = partial(_both, self.run, second)
+
+
+def _both(first: Callable[[], DriverResult], second: Callable[[], DriverResult]) -> DriverResult:
+    """The result of the second launch, or the error of the first."""
+    result = first()
+    return result if result[0] else second()
+
 
 def arena_header(size: int) -> bytes:
     """The beginning of an arena of which nothing is in use."""
@@ -108,10 +128,12 @@ def arena_header(size: int) -> bytes:
 
 @dataclass(slots=True)
 class LoadedKernel:
-    """A kernel on one GPU, its number there, and launches by their grids that no thread uses at the moment."""
+    """A kernel on one GPU and the one that follows it, its number there, and launches by their grids that no thread
+    uses at the moment."""
 
     function: object
     number: int
+    finish: object = None
     idle: dict[Grid, list[PreparedLaunch]] = field(default_factory=dict)
 
     def idle_over(self, grid: Grid) -> list[PreparedLaunch]:

@@ -1,53 +1,17 @@
-"""Samples of textures, compared with a model in NumPy that is written from the rules: centers of texels at halves, indices
-that a mode of addresses brings back into the texture, blends of the nearest texels along each dimension."""
-
-import itertools
+"""Samples of textures, compared with the model."""
 
 import numpy as np
 import pytest
 
 import slangrad as spy
 from slangrad.marshal.errors import CallCompileError, CallError, ResolveException
+from tests.textures.model import sample as model
 
 F = np.float32
 MODES = {mode.name: mode for mode in spy.TextureAddressingMode}
 FILTERS = spy.TextureFilteringMode
 TYPES = spy.TextureType
 BORDER = (0.25, 0.5, 0.75, 1.0)
-
-
-def texel_index(index, size, mode):
-    """The index of a texel; -1 for the border."""
-    if mode == "wrap":
-        return index % size
-    if mode == "mirror_repeat":
-        turn = index % (2 * size)
-        return turn if turn < size else 2 * size - 1 - turn
-    if mode == "mirror_once":
-        return min(index if index >= 0 else -1 - index, size - 1)
-    if mode == "clamp_to_edge":
-        return min(max(index, 0), size - 1)
-    return index if 0 <= index < size else -1
-
-
-def model(texels, place, mode, linear, offset=None):
-    """A sample of one level: texels with rows first and channels last, and a place along x, y, z."""
-    rank = texels.ndim - 1
-    sizes = texels.shape[:rank][::-1]
-    total = 0.0
-    at = [u * size - (0.5 if linear else 0) for u, size in zip(place, sizes)]
-    low = [int(np.floor(x)) for x in at]
-    for corner in itertools.product((0, 1) if linear else (0,), repeat=rank):
-        weight, index = 1.0, []
-        for k, step in enumerate(corner):
-            part = at[k] - low[k] if linear else 0
-            weight *= part if step else 1 - part
-            index.append(texel_index(low[k] + step + (offset[k] if offset else 0), sizes[k], mode))
-        inside = min(index) >= 0
-        total = total + weight * (
-            texels[tuple(reversed(index))] if inside else np.array(BORDER[: texels.shape[-1]])
-        )
-    return total
 
 
 def sampler(device, mode="wrap", kind=FILTERS.linear, **named):

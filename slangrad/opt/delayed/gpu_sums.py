@@ -1,0 +1,298 @@
+"""Sums of all threads on a GPU: a thread adds up its own part in registers, a block its threads, a second kernel all.
+
+    %old = atomic %g, %x {kind="add"}     ->   %sums = alloc {count=32, zero=true}
+                                               for %rounds { ... atomic %sums, %x {kind="add", alone=true} ... }
+                                               wave_read, shared, barrier: one number of the block for each sum
+                                               store %partials, ...
+    finish:  a wave for each sum: the numbers of all blocks, in their order, are added to memory
+
+In: a kernel, and its form whose adds have accumulators (delayed_adds.py). Out: a kernel of few groups, each of which
+runs many threads of the program, and its `finish`. Each thread evaluates the plan; if adds may not wait, it runs the
+kernel as it was. No two threads add to the same number at any time, so a launch has the same bits in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I64, U32, Scalar, array, pointer
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value, walk
+from slangrad.opt.delayed.delayed_sums import SumPlan, add_total, address_of, launch_field
+
+GROUP = 128  # threads of a group
+WAVE = 32
+LEVELS = 5  # of a tree over the lanes of a wave
+
+Ids = tuple[Value, ...]  # of a thread, along x, y and z
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSums:
+    """`literal`: one thread of the kernel as it was, which the kernel calls where adds may not wait. `row`: bytes of
+    partial sums that a group stores. `count`: the sums; `finish` runs in as many groups."""
+
+    kernel: Function
+    literal: Function
+    finish: Function
+    row: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The accumulators of one type. `starts`: where those of each block begin, by its number; `count`: of all, and
+    `place`: bytes of a row before them."""
+
+    sums: Scalar
+    starts: Mapping[int, int]
+    count: int
+    place: int
+
+    @property
+    def padded(self) -> int:
+        return self.count + -self.count % WAVE
+
+
+def sum_in_registers(
+    kernel: Function, delaying: Function, called: Sequence[Function], plan: SumPlan
+) -> GpuSums | None:
+    """`called`: all functions that the kernels call. None where the kernel works with waves or prints, or where one of
+    these reads the number of its thread, which is another one here."""
+    of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
+    if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
+        return None
+    literal, tables = _literal(kernel), _tables(plan)
+    b = Builder(span=kernel.span)
+    planned = Rebuild().inline(b, plan.function.region)
+    thread = b.emit("thread_id", type=U32, axis=0)
+    starts, sums = {}, []
+    for table in tables:
+        start = b.emit("alloc", type=pointer(table.sums, "local"), count=table.padded, zero=True)
+        sums.append(start)
+        for number, first in table.starts.items():
+            starts[number] = b.emit("offset", start, b.constant(I64, first))
+    rounds = _Rounds(b, thread)
+    may_wait = b.emit("less_equal", b.constant(I64, 0), planned[0])
+
+    def delay(inner: Builder, ids: Ids) -> None:
+        _Body(ids, starts, planned).inline(inner, delaying.region)
+
+    b.if_(
+        may_wait,
+        lambda inner: rounds.run(inner, delay),
+        lambda inner: rounds.run(inner, lambda body, ids: body.call(literal.name, ids, ())),
+    )
+    for table, start in zip(tables, sums, strict=True):
+        _add_up_group(b, table, start, thread)
+    about: FunctionAttributes = {"kernel": True, "group_size": (GROUP, 1, 1), "wave": WAVE, "stays": True}
+    summing = Function(kernel.name, (), None, Region((), b.ops, ()), attributes=about, span=kernel.span)
+    row = sum(table.count * table.sums.size for table in tables)
+    return GpuSums(summing, literal, _finish(plan, tables), row, sum(table.count for table in tables))
+
+
+def _tables(plan: SumPlan) -> list[_Table]:
+    """The largest numbers first, so that all are aligned."""
+    blocks_of: dict[Scalar, dict[int, int]] = {}
+    ends: dict[Scalar, int] = {}
+    for number, block in enumerate(plan.blocks):
+        end = ends.setdefault(block.sums, 0)
+        blocks_of.setdefault(block.sums, {})[number] = end
+        ends[block.sums] = end + block.accumulators
+    tables, place = [], 0
+    for sums in sorted(ends, key=lambda sums: -sums.size):
+        tables.append(_Table(sums, blocks_of[sums], ends[sums], place))
+        place += ends[sums] * sums.size
+    return tables
+
+
+# --- threads of the program
+
+
+def _literal(kernel: Function) -> Function:
+    """A function of the numbers of a thread."""
+    ids = tuple([Value(U32, axis) for axis in "xyz"])
+    b = Builder(span=kernel.span)
+    _Body(ids, {}, ()).inline(b, kernel.region)
+    return Function(f"{kernel.name}.literal", (), None, Region((), [], ()), span=kernel.span).on(
+        Region(ids, b.ops, ())
+    )
+
+
+class _Rounds:
+    """The threads of the program that a thread of the GPU runs: each is as many further as there are of the GPU."""
+
+    def __init__(self, b: Builder, thread: Value) -> None:
+        self._nx, self._ny = launch_field(b, "nx"), launch_field(b, "ny")
+        self._rows = b.emit("mul", self._ny, launch_field(b, "nz"))
+        self._first = b.emit("convert", thread, type=I64)
+        self._step = b.emit("mul", launch_field(b, "rows"), b.constant(I64, GROUP))
+        self._total = b.emit("mul", self._nx, self._rows)
+
+    def run(self, b: Builder, thread: Callable[[Builder, Ids], object]) -> None:
+        """A loop around the code of a thread."""
+
+        def run_one(inner: Builder, number: Value) -> None:
+            index = inner.emit("add", self._first, inner.emit("mul", number, self._step))
+            thread(inner, self._ids(inner, index))
+
+        b.for_(_trips(b, self._first, self._total, self._step), (), run_one, hint="round")
+
+    def _ids(self, b: Builder, index: Value) -> Ids:
+        """Along x, y and z; a launch of one row needs no division."""
+
+        def of_a_row(inner: Builder) -> Ids:
+            x = inner.emit("convert", index, type=U32)
+            return x, inner.constant(U32, 0), inner.constant(U32, 0)
+
+        def of_rows(inner: Builder) -> Ids:
+            row = inner.emit("div", index, self._nx)
+            ids = (
+                inner.emit("rem", index, self._nx),
+                inner.emit("rem", row, self._ny),
+                inner.emit("div", row, self._ny),
+            )
+            return tuple([inner.emit("convert", value, type=U32) for value in ids])
+
+        is_row = b.emit("equal", self._rows, b.constant(I64, 1))
+        return b.if_(is_row, of_a_row, of_rows)
+
+
+def _trips(b: Builder, first: Value, end: Value, step: Value) -> Value:
+    """How many of `first`, `first + step`, .. lie before an end."""
+    rest = b.emit("sub", b.emit("add", b.emit("sub", end, first), step), b.constant(first.type, 1))
+    return b.emit("max", b.emit("div", rest, step), b.constant(first.type, 0))
+
+
+class _Body(Rebuild):
+    """A kernel as code of one thread."""
+
+    def __init__(self, ids: Ids, starts: Mapping[int, Value], planned: Sequence[Value]) -> None:
+        super().__init__(
+            {
+                "thread_id": lambda walk, b, op: (ids[op.attributes["axis"]],),
+                "accumulators": lambda walk, b, op: (starts[op.attributes["block"]],),
+                "planned": lambda walk, b, op: (planned[op.attributes["index"]],),
+            }
+        )
+
+
+# --- the end of a group
+
+
+def _add_up_group(b: Builder, table: _Table, start: Value, thread: Value) -> None:
+    """Waves by exchanges, then the waves of the group in shared memory, then a number of the group for each sum."""
+    waves = GROUP // WAVE
+    room = pointer(array(table.sums, waves * table.padded), "shared")
+    rows = b.emit("shared", type=room, name=f"sums of {table.sums.name}")
+    rows = b.emit("bitcast", rows, type=pointer(table.sums, "shared"))
+    lane = b.emit("wave_lane", type=U32)
+    member = b.emit("and", thread, b.constant(U32, GROUP - 1))
+    wave = b.emit("shr", member, b.constant(U32, LEVELS))
+    row = b.emit("add", b.emit("mul", wave, b.constant(U32, table.padded)), lane)
+
+    def add_up(inner: Builder, part: Value) -> None:
+        first = inner.emit("mul", part, inner.constant(U32, WAVE))
+        at = [inner.emit("add", first, inner.constant(U32, i)) for i in range(WAVE)]
+        values = [inner.emit("load", inner.emit("offset", start, i), type=table.sums) for i in at]
+        total = _butterfly(inner, values, lane)
+        inner.effect("store", inner.emit("offset", rows, inner.emit("add", row, first)), total)
+
+    b.for_(b.constant(U32, table.padded // WAVE), (), add_up, hint="part")
+    b.effect("barrier")
+    group = b.emit("convert", b.emit("shr", thread, b.constant(U32, GROUP.bit_length() - 1)), type=I64)
+
+    def store_one(inner: Builder, number: Value) -> None:
+        element = inner.emit("add", member, inner.emit("mul", number, inner.constant(U32, GROUP)))
+        total = inner.zero(table.sums)
+        for i in range(waves):
+            at = inner.emit("add", element, inner.constant(U32, i * table.padded))
+            part = inner.emit("load", inner.emit("offset", rows, at), type=table.sums)
+            total = inner.emit("add", total, part)
+        element = inner.emit("convert", element, type=I64)
+        inner.effect("store", inner.emit("offset", _partials(inner, table, element), group), total)
+
+    count = b.constant(U32, table.count)
+    is_used = b.emit("less", member, count)
+    trips = _trips(b, b.emit("select", is_used, member, count), count, b.constant(U32, GROUP))
+    b.for_(trips, (), store_one, hint="part")
+
+
+def _butterfly(b: Builder, values: list[Value], lane: Value) -> Value:
+    """Of a value for each lane: lane l gets the sum of the l-th over the wave. Neighbors are joined as soon as both are
+    there, so that few live at once; 31 exchanges in all."""
+    zero = b.constant(U32, 0)
+    bits = [b.constant(U32, 1 << level) for level in range(LEVELS)]
+    is_odd = [b.emit("not_equal", b.emit("and", lane, bit), zero) for bit in bits]
+    partner = [b.emit("xor", lane, bit) for bit in bits]
+    pending: list[tuple[int, Value]] = []
+    for value in values:
+        level = 0
+        while pending and pending[-1][0] == level:
+            _, low = pending.pop()
+            kept = b.emit("select", is_odd[level], value, low)
+            sent = b.emit("select", is_odd[level], low, value)
+            value = b.emit("add", kept, b.emit("wave_read", sent, partner[level]))
+            level += 1
+        pending.append((level, value))
+    ((_, total),) = pending
+    return total
+
+
+def _partials(b: Builder, table: _Table, element: Value) -> Value:
+    """Where the numbers of all groups for an element lie, one after the other."""
+    groups = launch_field(b, "rows")
+    bytes = b.emit("mul", element, b.constant(I64, table.sums.size))
+    distance = b.emit("mul", b.emit("add", bytes, b.constant(I64, table.place)), groups)
+    first = b.emit("add", launch_field(b, "partials"), distance)
+    return b.emit("bitcast", first, type=pointer(table.sums))
+
+
+# --- all groups
+
+
+def _finish(plan: SumPlan, tables: Sequence[_Table]) -> Function:
+    """Groups of one wave, each for one sum. Begins with the plan, whose numbers it needs."""
+    b, first = Builder(), 0
+    thread = b.emit("thread_id", type=U32, axis=0)
+    number = b.emit("convert", b.emit("shr", thread, b.constant(U32, LEVELS)), type=I64)
+    lane = b.emit("convert", b.emit("wave_lane", type=U32), type=I64)
+    for table in tables:
+        for block, start in table.starts.items():
+            element = b.emit("sub", number, b.constant(I64, first + start))
+            is_before = b.emit("less", element, b.constant(I64, 0))
+            is_after = b.emit("less_equal", b.constant(I64, plan.blocks[block].accumulators), element)
+            is_here = b.emit("not", b.emit("or", is_before, is_after))
+            add = partial(_add_up_all, plan=plan, table=table, block=block, element=element, lane=lane)
+            b.guarded(is_here, add)
+        first += table.count
+    about: FunctionAttributes = {"kernel": True, "group_size": (WAVE, 1, 1), "wave": WAVE, "stays": True}
+    region = Region((), [*plan.function.region.ops, *b.ops], ())
+    return Function("finish", (), None, region, attributes=about)
+
+
+def _add_up_all(b: Builder, plan: SumPlan, table: _Table, block: int, element: Value, lane: Value) -> None:
+    """Lanes add the numbers of groups that are a wave apart, the first one adds all to memory."""
+    place = b.emit("add", element, b.constant(I64, table.starts[block]))
+    partials = _partials(b, table, place)
+    step = b.constant(I64, WAVE)
+
+    def add_one(inner: Builder, number: Value, total: Value) -> tuple[Value, ...]:
+        at = inner.emit("add", lane, inner.emit("mul", number, step))
+        part = inner.emit("load", inner.emit("offset", partials, at), type=table.sums)
+        return (inner.emit("add", total, part),)
+
+    trips = _trips(b, lane, launch_field(b, "rows"), step)
+    (own,) = b.for_(trips, (b.zero(table.sums),), add_one, hint="part")
+    total = b.emit("wave_reduce", own, kind="add")
+
+    def add(inner: Builder) -> None:
+        of_block = plan.blocks[block]
+        address = address_of(inner, plan.bases[block], element, of_block)
+        add_total(inner, inner.emit("bitcast", address, type=pointer(of_block.element)), total, of_block)
+
+    is_first = b.emit("equal", lane, b.constant(I64, 0))
+    b.guarded(b.emit("and", is_first, b.emit("not_equal", total, b.zero(table.sums))), add)

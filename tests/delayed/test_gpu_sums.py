@@ -1,0 +1,275 @@
+"""Sums of all threads on a GPU, without one: forms in IR against the kernel as it was written, and their PTX."""
+
+import random
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+
+from slangrad.llvm.machine import nvptx
+from slangrad.targets import cuda
+from tests.delayed.gpu_sums import HEAD, assert_sums_like_oracle, run, run_sums, summed
+from tests.llvm.gpu_threads import assert_like_oracle
+from tests.llvm.machine import oracle
+
+F = np.float32
+TOTAL = (
+    HEAD
+    + "uniform float* x, uniform float* total, uniform uint n) { if (id.x < n) InterlockedAdd(*total, x[id.x]); }"
+)
+TABLES = (
+    HEAD
+    + """uniform float* x, uniform float* w, uniform double* d, uniform half* h, uniform float* sum, uniform uint n)
+{
+    if (id.x >= n) return;
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 9; j++)
+            InterlockedAdd(w[i * 9 + j], x[id.x] * j + i);
+    if (x[id.x] > 0)
+        InterlockedAdd(sum[3], x[id.x]);
+    else
+        for (int i = 0; i < 3; i++) __atomic_add(d[i], double(x[id.x]) - i);
+    half old;
+    InterlockedAddF16Emulated(h + 1, half(1), old);
+}
+"""
+)
+
+
+def numbers(count, seed=1, dtype=F):
+    """Whole numbers of few bits: their sums are exact in any order."""
+    return np.random.default_rng(seed).integers(-8, 9, count).astype(dtype)
+
+
+def tables(count):
+    given = {"x": numbers(max(count, 1)), "w": numbers(45, 2), "d": numbers(3, 3, np.float64)}
+    return given | {"h": numbers(2, 4, np.float16), "sum": numbers(4, 5), "n": count}
+
+
+@pytest.mark.parametrize("count", [1, 33, 700])
+def test_tables_of_all_types(count):
+    assert_sums_like_oracle(TABLES, tables(count), -(-count // 32) * 32)
+
+
+def test_threads_of_a_gpu():
+    text = (
+        HEAD
+        + """uniform float* x, uniform float* a, uniform double* b)
+    { InterlockedAdd(a[0], x[id.x]); if (x[id.x] > 0) { InterlockedAdd(a[2], 1.0f); __atomic_add(b[1], 2.0); } }"""
+    )
+    arguments = {"x": numbers(300), "a": numbers(3, 2), "b": numbers(2, 3, np.float64)}
+    assert_like_oracle(text, arguments, (300, 1, 1), most_blocks=2)
+
+
+def test_threads_that_add_nothing_leave_memory_as_it_is():
+    arguments = {"x": numbers(64), "total": np.full(1, -0.0, F), "n": 0}
+    assert_sums_like_oracle(TOTAL, arguments, 64)
+
+
+def test_nan_and_infinity_are_added():
+    for value in (np.nan, np.inf):
+        arguments = {"x": np.full(1, value, F), "total": np.ones(1, F), "n": 1}
+        assert_sums_like_oracle(TOTAL, arguments, 32)
+
+
+@pytest.mark.parametrize("grid", [(7, 5, 3), (300, 2, 1), (1, 1, 70)])
+def test_threads_along_all_axes(grid):
+    text = (
+        HEAD
+        + """uniform float* x, uniform float* sums, uniform uint width, uniform uint height)
+    {
+        float value = x[(id.z * height + id.y) * width + id.x];
+        InterlockedAdd(sums[0], value);
+        InterlockedAdd(sums[1], value * id.y);
+        InterlockedAdd(sums[2], value * id.z + id.x);
+    }
+    """
+    )
+    count = grid[0] * grid[1] * grid[2]
+    arguments = {"x": numbers(count), "sums": numbers(3, 2), "width": grid[0], "height": grid[1]}
+    assert_sums_like_oracle(text, arguments, grid, blocks=2)
+
+
+@pytest.mark.parametrize("start", [-45, -44, -4, 0, 3, 4])
+def test_memory_that_is_read_meanwhile(start):
+    """Adds wait where no thread reads what they reach; else threads run as they were written."""
+    text = (
+        HEAD
+        + """uniform uint64_t x, uniform uint64_t w)
+    { for (int i = 0; i < 45; i++) InterlockedAdd(((float*)w)[i], ((float*)x)[i & 3] + i); }"""
+    )
+    kernel, found = summed(text), []
+    for execute in (
+        lambda arguments: run(kernel, arguments, (1, 1, 1)),
+        partial(oracle, kernel.flat.program, grid=(1, 1, 1)),
+    ):
+        memory = numbers(110)
+        address = memory.ctypes.data + 200
+        execute({"x": address, "w": address + 4 * start})
+        found.append(memory.tolist())
+    assert found[0] == found[1]
+
+
+def test_sums_that_share_memory_are_made_at_once():
+    text = (
+        HEAD
+        + """uniform float* a, uniform uint k)
+    { InterlockedAdd(a[0], 1.0f); InterlockedAdd(a[k], 0.1f * id.x); }"""
+    )
+    assert_sums_like_oracle(text, {"a": numbers(2), "k": 0}, 1)
+    assert_sums_like_oracle(text, {"a": numbers(2), "k": 1}, 1)
+
+
+def test_pointers_in_memory_that_the_kernel_writes():
+    text = (
+        """struct Net { float* sums; float* next; }\n"""
+        + HEAD
+        + """uniform Net* net, uniform Net* other, uniform float* x)
+    {
+        InterlockedAdd(net.sums[0], x[id.x]);
+        InterlockedAdd(net.sums[1], 1.0f);
+        if (x[id.x] > 100) other.sums = x;
+    }
+    """
+    )
+    for count in (1, 200):
+        sums = numbers(2)
+        net = np.array([sums.ctypes.data, 0], np.uint64)
+        kernel = summed(text)
+        x = numbers(count)
+        found = run(kernel, {"net": net, "other": np.zeros(2, np.uint64), "x": x}, (count, 1, 1))
+        assert sums.tolist() == [numbers(2)[0] + x.sum(), numbers(2)[1] + count] and not found.reports.bounds
+
+
+def test_other_adds_and_counters_are_atomics():
+    """What cannot wait is as it was, and does not keep the sums from waiting."""
+    text = (
+        HEAD
+        + """uniform float* x, uniform float* total, uniform float* table, uniform int* counter)
+    {
+        InterlockedAdd(total[0], x[id.x]);
+        InterlockedAdd(table[int(x[id.x]) & 7], 2.0f);
+        InterlockedMax(counter[0], int(x[id.x]));
+        int place;
+        InterlockedAdd(counter[1], 1, place);
+        float before;
+        InterlockedAdd(table[8], 1.0f, before);
+        x[id.x] += before * 0 + place * 0;
+    }
+    """
+    )
+    arguments = {"x": numbers(300), "total": numbers(1), "table": np.zeros(9, F)}
+    assert_sums_like_oracle(text, arguments | {"counter": np.zeros(2, np.int32)}, 300)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float old; InterlockedAdd(y[0], 1.0f, old); y[id.x] = old;",
+        "y[id.x] = WaveActiveSum(y[id.x]); InterlockedAdd(y[0], 1.0f);",
+        "InterlockedAdd(y[id.x & 3], 1.0f);",
+        "InterlockedAdd(y[int(y[id.x])], 1.0f);",
+        'InterlockedAdd(y[0], 1.0f); printf("%d\\n", id.x);',
+        "for (int i = 0; i < 2000; i++) InterlockedAdd(y[i], 1.0f);",
+    ],
+)
+def test_kernels_without_sums(body):
+    assert summed(HEAD + f"uniform float* y) {{ {body} }}").sums is None
+
+
+# --- random programs
+
+
+class Text:
+    """A kernel with a guard, branches, loops and adds to several tables."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.names = 0
+
+    def value(self, names):
+        return self.random.choice(
+            ["x[id.x]", "1.0f", "float(id.x % 5)", "-x[id.x]", *(f"float({n})" for n in names)]
+        )
+
+    def statement(self, depth, names):
+        kind = self.random.randrange(8 if depth else 5)
+        if kind < 4:
+            return self.add(names)
+        if kind == 4:
+            return f"y[id.x] += {self.value(names)};"
+        if kind == 5:
+            condition = self.random.choice(["x[id.x] > 0", "id.x % 3 == 1", "n > 100", "(id.x & 32) != 0"])
+            return f"if ({condition}) {{ {self.block(depth - 1, names)} }} else {{ {self.block(depth - 1, names)} }}"
+        self.names += 1
+        name, count = f"i{self.names}", self.random.choice(["3", "4", "id.x % 4"])
+        return (
+            f"for (uint {name} = 0; {name} < {count}; {name}++) {{ {self.block(depth - 1, [*names, name])} }}"
+        )
+
+    def add(self, names):
+        index = str(self.random.randrange(4))
+        for name in names:
+            index += f" + {self.random.choice([0, 1, 2])} * {name}" if self.random.random() < 0.6 else ""
+        table = self.random.choice("abcd")
+        if table == "d":
+            index = f"({index} + id.x) % 7"
+        value = self.value(names)
+        return f"__atomic_add({table}[{index}], {'double' if table == 'b' else 'float'}({value}));"
+
+    def block(self, depth, names):
+        return " ".join(self.statement(depth, names) for _ in range(self.random.randint(1, 3)))
+
+    def kernel(self):
+        parameters = "uniform float* x, uniform float* y, uniform float* a, uniform double* b, uniform float* c, uniform float* d"
+        guard = self.random.choice(["if (id.x >= n) return;", ""])
+        return f"{HEAD}{parameters}, uniform uint n) {{ {guard} {self.block(3, [])} {self.add([])} a[0].add(1.0f); }}"
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.deep) for n in range(40, 120))]
+)
+def test_random_programs(seed):
+    text = Text(seed).kernel().replace("a[0].add(1.0f);", "__atomic_add(a[0], 1.0f);")
+    count = random.Random(seed).choice([1, 31, 33, 100, 300])
+    arguments = {name: numbers(40, k) for k, name in enumerate("acd")} | {"b": numbers(40, 9, np.float64)}
+    arguments |= {"x": numbers(count, 7), "y": numbers(count, 8), "n": count - count // 3}
+    try:
+        assert_sums_like_oracle(text, arguments, count, blocks=random.Random(seed).choice([1, 3]))
+    except AssertionError as difference:
+        raise AssertionError(f"{text}\n{difference}") from None
+
+
+# --- results
+
+
+def test_sums_have_the_same_bits_in_every_run_and_are_near():
+    x = np.random.default_rng(0).uniform(0, 1, 3000).astype(F)
+    arguments = {"x": x, "total": np.zeros(1, F), "n": x.size}
+    first, again = (run_sums(TOTAL, arguments, (3008, 1, 1)).arrays["total"] for _ in range(2))
+    assert first.tobytes() == again.tobytes()
+    assert first[0] == pytest.approx(x.astype(np.float64).sum(), rel=3e-7)
+
+
+# --- code
+
+
+def code(text, **settings):
+    widened = cuda.widen_kernel(summed(text, **settings), "sm_90")
+    return nvptx.ptx(cuda.write_llvm(widened).module.text, "sm_90")
+
+
+def entry(text, name):
+    """The instructions of one entry."""
+    return re.search(rf"\.entry {name}\(.*?\n}}\n", text, re.DOTALL)[0]
+
+
+def test_sums_are_registers_and_few_instructions():
+    text = code(TABLES.replace("id.x >= n", "id.x >= n || n > 99"))
+    kernel = entry(text, "kernel")
+    assert not re.search(r"\b(ld|st)\.local", kernel)
+    assert not re.search(r"\b(atom|red)\.", kernel)  # not even at the end
+    assert kernel.count("shfl.sync") == 31 * (2 + 2)  # 47 sums of floats, 3 of doubles in two words each
+    assert kernel.count("bar.sync") == 3  # memory of the block is clear; each type is summed up
+    assert ".reqntid 128" in kernel and ".reqntid 32" in entry(text, "finish")
