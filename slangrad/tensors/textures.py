@@ -4,7 +4,7 @@
     t.to_numpy().shape == (3, 4, 4)      t.to_numpy(mip=1).shape == (1, 2, 4)
 
 The memory is a buffer: levels lie one after the other, each row by row, with all layers. `std/texture.slang` reads it.
-Texels lie as values of a Slang type, so formats without one are refused.
+Texels lie as values of a Slang type, or are converted when a program reads or writes them (`TexelForm`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slangrad.ir.data.types import U32, Type
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, ResourceState, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import derivative_type, numpy_layout, slang_name
-from slangrad.tensors.formats import Format, element_of
+from slangrad.tensors.formats import Format, TexelForm, decoded, element_of, encoded, texel_form
 from slangrad.tensors.shape import check_count
 from slangrad.tensors.tensor import Tensor
 
@@ -150,17 +150,17 @@ _KINDS_OF_FIELDS: dict[str, type] = {
 }  # fmt: skip
 
 
-def texel_type(format: Enum) -> Type:
-    """The type of texels in memory. ValueError where there is no format, NotImplementedError where Slang has no type of
-    such numbers."""
+def form_of(format: Enum) -> TexelForm:
+    """The form of texels in memory. ValueError where there is no format, NotImplementedError where it is not
+    supported."""
     try:
-        element = element_of(format)
+        form = texel_form(format)
     except ValueError:
-        note = "use one with floats or plain integers, such as rgba32_float or r8_uint"
+        note = "use one with floats, integers or normalized numbers, such as rgba32_float or rgba8_unorm"
         raise NotImplementedError(f"format: {format.name} is not supported; {note}") from None
-    if element is None:
+    if form is None:
         raise ValueError("format: a texture needs one, for example format=Format.rgba32_float")
-    return element
+    return form
 
 
 def format_of(t: Type) -> Enum | None:
@@ -187,8 +187,8 @@ class Texture:
     first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "address", "element_type", "is_array", "layout",
-                 "levels", "rank", "readable", "slang_name", "storage", "texels", "writable")
+    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "address", "element_type", "form", "is_array",
+                 "layout", "levels", "rank", "readable", "slang_name", "storage", "texels", "writable")
     # fmt: on
 
     def __init__(self, device: object, desc: TextureDesc, data: AnyArray | None = None) -> None:
@@ -197,7 +197,7 @@ class Texture:
         texels = sum(map(prod, _shapes(checked)))
         check_count(texels)
         usage = READ_WRITE if checked.usage & TextureUsage.unordered_access else BufferUsage.shader_resource
-        element = texel_type(desc.format)
+        element = form_of(desc.format).stored
         self._set(checked, Buffer.typed(device, element, texels, usage, desc.memory_type, zero=True))
         if data is not None:
             _write(self.texels, data)
@@ -208,7 +208,8 @@ class Texture:
         self._grad_in: Texture | None = None
         self._grad_out: Texture | None = None
         self.storage = storage
-        self.element_type = texel_type(desc.format)
+        self.form = form_of(desc.format)
+        self.element_type = self.form.value
         self.slang_name, count, self.is_array = KINDS[desc.type]
         self.rank = count + self.is_array
         self.readable = bool(desc.usage & USUAL)
@@ -216,7 +217,7 @@ class Texture:
         self.levels: list[Tensor] = []
         start = 0
         for shape in _shapes(desc):
-            self.levels.append(Tensor(storage, self.element_type, shape, offset=start))
+            self.levels.append(Tensor(storage, self.form.stored, shape, offset=start))
             start += prod(shape)
         self.texels = self.levels[0]
         self.address = storage.address
@@ -412,7 +413,9 @@ class Texture:
         if derivative_type(self.element_type) is not self.element_type:
             name = slang_name(self.element_type)
             raise ValueError(f"No derivative type found for {name}: this texture has no gradients")
-        return replace(self._desc, usage=USUAL, label="")
+        format = format_of(self.element_type)
+        assert format is not None, self.element_type
+        return replace(self._desc, format=format, usage=USUAL, label="")
 
     def _check_gradient(self, name: str, grad: object) -> None:
         if grad is None:
@@ -428,6 +431,32 @@ class Texture:
                 raise ValueError(f"{name}: {field} is {value}, and the gradient of this texture has {needed}")
         if not grad.writable:
             raise ValueError(f"{name}: make it with TextureUsage.unordered_access")
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether programs see other values than the numbers in memory."""
+        return self.form.value is not self.form.stored
+
+    def accepts(self, element: object) -> bool:
+        """Whether programs may see texels of a type."""
+        return element is self.element_type or element in self.form.others
+
+    def format_code(self, element: object) -> int:
+        """The library's number of the format where texels are seen as values of another type than the stored one."""
+        return 0 if element is self.form.stored else self.form.code
+
+    def decoded(self) -> Texture:
+        """A texture of the values of texels, with the same gradients."""
+        texture = Texture(self.device, self._desc_of_gradient())
+        for level, stored in zip(texture.levels, self.levels):
+            level.put_numbers(decoded(self.format, stored.detach().to_numpy()).reshape(level.numbers().shape))
+        texture.grad_in, texture.grad_out = self._grad_in, self._grad_out
+        return texture
+
+    def put_values(self, values: Texture) -> None:
+        """Overwrite the first level by the nearest numbers of values."""
+        numbers = encoded(self.format, values.texels.detach().to_numpy())
+        self.texels.detach().put_numbers(numbers.reshape(self.texels.numbers().shape))
 
     def _level(self, layer: int, mip: int) -> Tensor:
         level = self.levels[self._checked(mip)]

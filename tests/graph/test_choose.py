@@ -1,7 +1,11 @@
 """Which way products take: measured, kept on disk, switched off; libraries with threads of ours."""
 
+import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
+from time import process_time, thread_time
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ from slangrad.base.disk.store import Store
 from slangrad.graph.lowering import choose
 from slangrad.graph.lowering.library import NUMPY, TORCH, product
 from slangrad.graph.lowering.steps import ProductStep
+from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(4)
 A, B = RNG.standard_normal((128, 130)), RNG.standard_normal((130, 140))
@@ -33,9 +38,9 @@ def timed(monkeypatch: pytest.MonkeyPatch, fastest: str) -> list[Any]:
     """Times are made up; what was asked for is noted."""
     asked: list[Any] = []
 
-    def times(device: Any, node: Any, parts: Any, names: Any, make_plan: Any) -> dict[str, Any]:
-        asked.append((node.shape, names))
-        return {name: (1.0 + (name != fastest),) * 2 for name in names}
+    def times(trial: choose.Trial) -> dict[str, Any]:
+        asked.append((trial.plans["slang"].outputs[0].shape, [*trial.plans]))
+        return {name: (1.0 + (name != fastest),) * 2 for name in trial.plans}
 
     monkeypatch.setattr(choose, "_times", times)
     return asked
@@ -85,6 +90,68 @@ def test_candidates_are_timed(device: Any) -> None:
     np.testing.assert_allclose(found, A @ B, rtol=1e-12, atol=1e-12)
     assert set(choose._known.values()) <= {"slang", NUMPY, TORCH}
     assert len(choose._known) == 1
+
+
+def test_trials_of_a_plan_are_compiled_together(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of equal products once, and all before the first is timed."""
+    asked, compiled = timed(monkeypatch, "slang"), []
+    together = Plan.compile_together
+
+    def compile_together(runs: Any) -> None:
+        compiled.append((len(asked), [each.outputs[0].shape for each, _ in runs]))
+        together(runs)
+
+    monkeypatch.setattr(Plan, "compile_together", compile_together)
+    function = graph.jit(lambda a, b: (a @ b @ b.T, a @ a.T, a @ b), device=device)
+    ways(function, A, B)
+    ((before, shapes),) = compiled
+    assert before == 0
+    assert {(128, 140), (128, 130), (128, 128)} <= set(shapes)
+    assert len(asked) == len(choose._known) == 3
+
+
+def test_a_choice_is_there_when_it_is_measured(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread that meets the product meanwhile waits for the answer, and measures nothing."""
+    asked = timed(monkeypatch, NUMPY)
+    times, found = choose._times, list[list[str]]()
+    other = Thread(target=lambda: found.append(ways(graph.jit(lambda a, b: a @ b, device=device), A, B)))
+
+    def slow(trial: choose.Trial) -> Any:
+        assert not choose._known
+        other.start()
+        other.join(0.05)
+        assert not found
+        return times(trial)
+
+    monkeypatch.setattr(choose, "_times", slow)
+    assert ways(graph.jit(lambda a, b: a @ b, device=device), A, B) == ["numpy"]
+    other.join()
+    assert found == [["numpy"]]
+    assert len(asked) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no clock of another thread")
+def test_seconds_are_those_of_this_thread_and_of_ours() -> None:
+    worked, ended, seconds = Event(), Event(), list[float]()
+
+    def work() -> None:
+        for _ in range(20):
+            hashlib.sha1(bytes(1 << 20))
+        seconds.append(thread_time())
+        worked.set()
+        ended.wait()
+
+    for name, is_counted in (("foreign", False), ("slangrad worker", True)):
+        thread = Thread(target=work, name=name)
+        before = choose._spent()
+        thread.start()
+        worked.wait()
+        spent, in_all = choose._spent(), process_time()
+        assert spent - before >= seconds[-1] if is_counted else in_all - spent >= seconds[-1]
+        ended.set()
+        thread.join()
+        worked.clear()
+        ended.clear()
 
 
 @pytest.mark.parametrize(("library", "threads"), [(NUMPY, 1), (NUMPY, 2), (NUMPY, 3), (TORCH, 1)])

@@ -150,7 +150,7 @@ class BufferUniform(Encoder):
 
 
 class TextureUniform(Encoder):
-    """A texture: its address, sizes and the number of levels."""
+    """A texture: its address, format, sizes and the number of levels."""
 
     __slots__ = ("_device", "_element", "_name")
 
@@ -167,7 +167,7 @@ class TextureUniform(Encoder):
         refusal = TEXTURES.refusal(value, self._name, self._element)
         if refusal is not None:
             raise self.manner.refuse(self, value, label, refusal)
-        scalars = TEXTURES.scalars_of(value)
+        scalars = TEXTURES.scalars_of(value, self._element)
         if value.storage.runtime is not self._device:
             raise CallError(UNFIT, f"parameter '{label}': the texture belongs to another device")
         values[at : at + len(scalars)] = scalars

@@ -39,6 +39,7 @@ NAMES = {  # parts that are read for texts that mention them
     "cooperative_product": re.compile("[cC]oopVec"),
     "cooperative_vector": re.compile("[cC]oopVec"),
     "texel": TEXTURE_NAMES,
+    "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
 }
 

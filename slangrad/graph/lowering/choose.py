@@ -3,8 +3,9 @@
 choose(node, parts, bytes) -> "slang", "numpy", "torch"
 
 Each is timed when a product of such shapes, strides and types is met for the first time on a machine; the answer is
-kept on disk. `bytes`: those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and
-`consistent="bits"` take the template.
+kept on disk. A plan asks for all of its products first, so the kernels of their trials are compiled together. `bytes`:
+those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and `consistent="bits"`
+take the template.
 """
 
 from __future__ import annotations
@@ -12,22 +13,27 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 import slangrad as spy
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import store_of
+from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.cache import environment_key, settings_text
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.layout import StridedLayout, normal
-from slangrad.graph.ir.node import Node, make, new_input
+from slangrad.graph.ir.node import DType, Node, Shape, make, new_input
 from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.lowering.library import libraries
 from slangrad.graph.lowering.steps import MemoryPart
@@ -39,6 +45,10 @@ if TYPE_CHECKING:
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
+FOLLOWER = (
+    [(128, 64), (64, 128)],
+    [(64, 1), (128, 1)],
+)  # shapes and strides of a short product, with a common kernel
 LARGE = 1 << 29  # of those that are timed on a part of their elements
 LEAST_ROWS, LEAST_BATCHES = 512, 8  # of such a part: libraries take other ways for fewer
 BUDGET = 0.03  # seconds for all candidates, if the least turns do not take longer
@@ -48,6 +58,17 @@ NEAR = 0.98  # a library that is hardly faster is not taken
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
 Choose = Callable[[Node, Sequence[MemoryPart], int], str]
 _known: dict[str, str] = {}
+_measuring = kept_at_fork(
+    threading.Lock(), WORK
+)  # trials of two threads would take the processors from each other
+
+
+class ProductRead(NamedTuple):
+    """A product, how its operands lie in memory, and the bytes that a map behind it moves."""
+
+    node: Node
+    parts: Sequence[MemoryPart]
+    moved: int
 
 
 def by_slang(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
@@ -58,22 +79,47 @@ def chooser(device: spy.Device, consistent: str | None, make_plan: type[Plan]) -
     """`make_plan`: the class of plans, as candidates are timed in plans of their own."""
     if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
         return by_slang
+    return MeasuredChoice(device, make_plan)
 
-    def choose(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
+
+@dataclass(frozen=True, slots=True)
+class MeasuredChoice:
+    """The fastest way on a device."""
+
+    device: spy.Device
+    make_plan: type[Plan]
+
+    def __call__(self, node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
         if not _is_timed(node):
             return SLANG
-        key = _key(device, node, parts, moved)
-        if key not in _known:
-            kept = store_of(device.options).get(key)
-            names = [SLANG, *libraries()]
-            _known[key] = kept.decode("ascii", "replace") if kept else ""
-            if _known[key] not in names:
-                times = _times(device, node, parts, names, make_plan)
-                _known[key] = _fastest(times, moved / MachineRates().bandwidth)
-                store_of(device.options).put(key, _known[key].encode())
-        return _known[key]
+        product = ProductRead(node, parts, moved)
+        self.measure([product])
+        return _known[_key(self.device, product)]
 
-    return choose
+    def measure(self, products: Iterable[ProductRead]) -> None:
+        """Time those that were not met before. All kernels of their trials are compiled first, together."""
+        keys = {_key(self.device, each): each for each in products if _is_timed(each.node)}
+        if keys.keys() <= _known.keys():
+            return
+        with _measuring:
+            self._time({key: each for key, each in keys.items() if not self._is_kept(key)})
+
+    def _is_kept(self, key: str) -> bool:
+        """In this process, or on the disk."""
+        if key not in _known:
+            kept = store_of(self.device.options).get(key)
+            way = kept.decode("ascii", "replace") if kept else ""
+            if way in (SLANG, *libraries()):
+                _known[key] = way
+        return key in _known
+
+    def _time(self, products: Mapping[str, ProductRead]) -> None:
+        trials = {key: _trial(self.device, each, self.make_plan) for key, each in products.items()}
+        self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs])
+        for key, product in products.items():
+            way = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
+            store_of(self.device.options).put(key, way.encode())
+            _known[key] = way
 
 
 def of_first(choose: Choose, mesh: Mesh) -> Choose:
@@ -109,14 +155,13 @@ def _fastest(times: dict[str, Times], after: float) -> str:
     return min(less, key=lambda name: less[name], default=SLANG)
 
 
-def _key(device: spy.Device, node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
-    shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
+def _key(device: spy.Device, product: ProductRead) -> str:
+    shapes = [(*each.layout.shape, *each.layout.strides) for each in product.parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
-    said = (node.attributes["letters"], str(node.dtype), *shapes)
-    settings = (device.backend, device.options.threads, settings_text(device.options))
-    environment = environment_key(device.backend)
+    said = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
+    settings = (environment_key(device.backend), device.options.threads, settings_text(device.options))
     return content_key(
-        "product and a kernel", environment, *_machine(), *settings, moved, *names, *versions, *said
+        "product and a kernel", *_machine(), *settings, product.moved, *names, *versions, *said
     )
 
 
@@ -131,37 +176,68 @@ def _machine() -> tuple[str, ...]:
     return model, str(os.cpu_count())
 
 
-def _times(
-    device: spy.Device, node: Node, parts: Sequence[MemoryPart], names: Sequence[str], make_plan: type[Plan]
-) -> dict[str, Times]:
-    """The least times of each, in turns, without candidates that are clearly slower. With several threads a short
-    kernel follows each product, and its delay counts: threads of torch's wait busily for some milliseconds, and take
-    the processors from it."""
-    threads = device.options.threads or os.cpu_count() or 1
-    plans, arrays = _trials(device, node, parts, names, make_plan, LARGE)
-    follow: Callable[[], object] = lambda: None
-    if threads > 1:
-        few, fewer_rows = _trials(device, node, parts, [SLANG], make_plan, SMALL)
-        follow = lambda: few[SLANG].run(fewer_rows)
-    for plan in plans.values():  # compiled, and memory touched
-        plan.run(arrays)
-    follow()
-    times, end = dict.fromkeys(names, (inf, inf)), perf_counter() + BUDGET
+@dataclass(slots=True)
+class Trial:
+    """The plans of candidates, and their arguments. With several threads a short kernel `follows` each product, and its
+    delay counts: threads of torch's wait busily for some milliseconds, and take the processors from it."""
+
+    threads: int
+    plans: dict[str, Plan]
+    arrays: list[np.ndarray]
+    follows: Plan | None
+    of_follower: list[np.ndarray]
+
+    @property
+    def runs(self) -> list[tuple[Plan, list[np.ndarray]]]:
+        """Plans of kernels with their arguments."""
+        follower = [(self.follows, self.of_follower)] if self.follows else []
+        return [(self.plans[SLANG], self.arrays), *follower]
+
+    def run(self, name: str) -> None:
+        self.plans[name].run(self.arrays)
+        if self.follows:
+            self.follows.run(self.of_follower)
+
+
+def _times(trial: Trial) -> dict[str, Times]:
+    """The least times of each, in turns, without candidates that are clearly slower."""
+    for array in (*trial.arrays, *trial.of_follower):
+        array[...] = 1
+    for name in trial.plans:  # memory is touched
+        trial.run(name)
+    times, end = dict.fromkeys(trial.plans, (inf, inf)), perf_counter() + BUDGET
     for turn in range(MOST_TURNS):
         if turn >= LEAST_TURNS and perf_counter() > end:
             break
-        close = _close(times) if turn >= 2 else names
+        close = _close(times) if turn >= 2 else list(trial.plans)
         if len(close) == 1:
             break
         for name in close:
-            began, spent = perf_counter(), process_time()
-            plans[name].run(arrays)
-            follow()
-            wall, busy = perf_counter() - began, process_time() - spent
-            if threads < 2:
+            began, spent = perf_counter(), _spent()
+            trial.run(name)
+            wall, busy = perf_counter() - began, _spent() - spent
+            if trial.threads < 2:
                 wall = busy  # without the turns of other processes
             times[name] = min(wall, times[name][0]), min(busy, times[name][1])
     return times
+
+
+def _spent() -> float:
+    """Seconds of all processors in this process, without other threads of Python that are not ours."""
+    return process_time() - sum(_spent_by(thread) for thread in threading.enumerate() if _is_foreign(thread))
+
+
+def _is_foreign(thread: threading.Thread) -> bool:
+    return thread is not threading.current_thread() and not thread.name.startswith("slangrad")
+
+
+def _spent_by(thread: threading.Thread) -> float:
+    """Seconds of a thread; 0 where the system has no clock for it. Linux makes the number of a clock of the number of
+    the thread and of bits that say what it counts. A thread that has ended has no clock."""
+    if sys.platform == "linux" and thread.native_id:
+        with suppress(OSError):
+            return time.clock_gettime(~thread.native_id << 3 | 6)
+    return 0.0
 
 
 def _close(times: dict[str, Times]) -> list[str]:
@@ -170,35 +246,50 @@ def _close(times: dict[str, Times]) -> list[str]:
     return [name for name, (wall, _) in times.items() if wall <= CLEAR * least]
 
 
-def _trials(
-    device: spy.Device,
-    node: Node,
-    parts: Sequence[MemoryPart],
-    names: Sequence[str],
-    make_plan: type[Plan],
-    most: int,
-) -> tuple[dict[str, Plan], list[np.ndarray]]:
-    """Plans of the product by each candidate, and arguments. It has so many batches, rows and columns, and strides as
-    they are, that it takes `most` operations, or as few as tell candidates apart."""
-    letters = node.attributes["letters"]
+def _trial(device: spy.Device, product: ProductRead, make_plan: type[Plan]) -> Trial:
+    """It has so many batches, rows and columns, and strides as they are, that it takes `LARGE` operations, or as few as
+    tell candidates apart."""
+    node, parts, _ = product
+    letters, threads = node.attributes["letters"], device.options.threads or os.cpu_count() or 1
     ins, out = letters_in(letters)
     sizes, left = sizes_of(node), flops_of(node)
     least = dict.fromkeys(sizes, 1)
-    if most == LARGE:  # the others only follow, and are as small as that
-        least = {c: LEAST_BATCHES if c in ins[0] and c in ins[1] else LEAST_ROWS for c in out}
-    while left > most and (large := [c for c in least if sizes[c] > least[c]]):
+    least |= {c: LEAST_BATCHES if c in ins[0] and c in ins[1] else LEAST_ROWS for c in out}
+    while left > LARGE and (large := [c for c in least if sizes[c] > least[c]]):
         name = max(large, key=lambda c: sizes[c] / least[c])
         sizes[name], left = -(-sizes[name] // 2), left // 2
-    inputs, arrays, layouts = [], [], {}
-    for own, part in zip(ins, parts, strict=True):
-        shape = tuple(sizes[c] for c in own)
-        strides = tuple(map(abs, part.layout.strides))
-        inputs.append(new_input(shape, node.dtype))
-        memory = np.ones(1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)), node.dtype)
-        steps = [step * node.dtype.itemsize for step in strides]
-        arrays.append(np.lib.stride_tricks.as_strided(memory, shape, steps))
-        layouts[inputs[-1]] = normal(StridedLayout(shape, strides))
-    trial = make("einsum", inputs, tuple(sizes[c] for c in out), node.dtype, letters=letters)
+    shapes = [tuple(sizes[c] for c in names) for names in ins]
+    strides = [tuple(map(abs, part.layout.strides)) for part in parts]
+    names = [SLANG, *libraries()]
+    plans, arrays = _plans(device, letters, shapes, strides, node.dtype, names, make_plan)
+    if threads < 2:
+        return Trial(threads, plans, arrays, None, [])
+    few, fewer = _plans(device, "ij,jk->ik", *FOLLOWER, node.dtype, [SLANG], make_plan)
+    return Trial(threads, plans, arrays, few[SLANG], fewer)
+
+
+def _plans(
+    device: spy.Device,
+    letters: str,
+    shapes: Sequence[Shape],
+    strides: Sequence[Shape],
+    dtype: DType,
+    names: Sequence[str],
+    make_plan: type[Plan],
+) -> tuple[dict[str, Plan], list[np.ndarray]]:
+    """Plans of a product by each candidate, and arguments, whose numbers are not set."""
+    inputs = [new_input(shape, dtype) for shape in shapes]
+    arrays, layouts = list[np.ndarray](), dict[Node, StridedLayout]()
+    for node, steps in zip(inputs, strides, strict=True):
+        count = 1 + sum((n - 1) * step for n, step in zip(node.shape, steps, strict=True))
+        places = [step * dtype.itemsize for step in steps]
+        arrays.append(np.lib.stride_tricks.as_strided(np.empty(count, dtype), node.shape, places))
+        layouts[node] = normal(StridedLayout(node.shape, steps))
+    ins, out = letters_in(letters)
+    sizes = {
+        c: n for names, shape in zip(ins, shapes, strict=True) for c, n in zip(names, shape, strict=True)
+    }
+    trial = make("einsum", inputs, tuple(sizes[c] for c in out), dtype, letters=letters)
     plans = {
         name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names
     }

@@ -9,7 +9,7 @@ types and on which strides are 0 and 1, so products of many shapes share one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
@@ -21,9 +21,10 @@ from slangrad.graph.ir.layout import StridedLayout, dense, joined, reshaped
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.ir.types import type_of, wide_of
-from slangrad.graph.lowering.choose import SLANG
+from slangrad.graph.lowering.choose import SLANG, ProductRead
 from slangrad.graph.lowering.emit import (
     RESULT,
+    TEMPLATES,
     WRITERS,
     Text,
     block,
@@ -127,15 +128,30 @@ class Epilogue:
         return "\n".join([*block(f": IEpilogue<{wide}>", [*fields, *store]), ""])
 
 
+def products_of(fusion: Fusion) -> Iterator[ProductRead]:
+    """The products of a graph for which there is a choice."""
+    for group in fusion.groups:
+        node = group.inner or group.roots[0]
+        if group.kind == "contract" and node.op not in TEMPLATES and _has_choice(node):
+            yield _read_by(fusion, group)
+
+
+def _has_choice(node: Node) -> bool:
+    return bool(node.size) and node.dtype != np.bool_ and all(x.size for x in node.inputs)
+
+
+def _read_by(fusion: Fusion, group: Group) -> ProductRead:
+    node = group.inner or group.roots[0]
+    moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
+    return ProductRead(node, [seen(fusion, each) for each in node.inputs], moved)
+
+
 def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
-    end = Epilogue(fusion, group)
-    node = end.product
-    letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
+    end, (node, parts, moved) = Epilogue(fusion, group), _read_by(fusion, group)
+    letters = node.attributes["letters"]
     if not node.size:
         return []
-    moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
-    by_slang = node.dtype != np.bool_ and all(x.size for x in node.inputs)
-    way = fusion.choose(node, parts, moved) if by_slang else NUMPY
+    way = fusion.choose(node, parts, moved) if _has_choice(node) else NUMPY
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)
     reads = dict(zip("ab", parts, strict=True))

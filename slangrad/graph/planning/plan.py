@@ -9,7 +9,7 @@ Memory between kernels is one arena; each node has its place from the step that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
 from operator import itemgetter
@@ -29,7 +29,7 @@ from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of, lent
 from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
-from slangrad.graph.lowering.choose import Choose, chooser
+from slangrad.graph.lowering.choose import Choose, MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
 from slangrad.graph.lowering.steps import (
@@ -117,6 +117,8 @@ class Plan:
         choose = choose or chooser(device, consistent, Plan)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
+        if isinstance(choose, MeasuredChoice):
+            choose.measure(products.products_of(self.fusion))
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.copies = self._copies_of(fixed)
         self._is_stale = True  # the copies
@@ -339,16 +341,29 @@ class Plan:
 
     def _compiled(self, given: Memory) -> list[Run]:
         """The steps, their kernels compiled together."""
+        _compile(self._calls(given), self.modules)
+        self._copy_runs = [self._prepared(step) for step in self.copies]
+        return [self._prepared(step) for step in self.steps]
+
+    def _calls(self, given: Memory) -> list[partial[object]]:
+        """Calls of all kernels, after memory for the arena is there."""
         self._allocate()
         calls: dict[object, partial[object]] = {}
         for step in (*self.copies, *self.steps):
             if isinstance(step, KernelStep):
                 key = step.name, *(part.layout for part in step.parts)
                 calls[key] = partial(self._function(step), **self._bound(step, given))
-        for module in [*self.modules.values()][:1]:
-            module.compile_all(calls.values())  # those of all modules
-        self._copy_runs = [self._prepared(step) for step in self.copies]
-        return [self._prepared(step) for step in self.steps]
+        return [*calls.values()]
+
+    @staticmethod
+    def compile_together(runs: Iterable[tuple[Plan, Sequence[ArrayValue]]]) -> None:
+        """The kernels of several plans, each for such arguments."""
+        calls, modules = list[partial[object]](), dict[str, spy.Module]()
+        for plan, arrays in runs:
+            with plan._lock:
+                calls += plan._calls(plan._lent(plan._with_captured(arrays), plan._results()))
+                modules |= plan.modules
+        _compile(calls, modules)
 
     def _kernel(self, step: KernelStep) -> Run:
         function = self._function(step)
@@ -526,6 +541,11 @@ def _bound_to(holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> 
         call()
 
     return run
+
+
+def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]) -> None:
+    for module in [*modules.values()][:1]:
+        module.compile_all(calls)  # those of all modules
 
 
 def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:

@@ -202,17 +202,20 @@ class AccessToTexture(AccessTo[HostValue]):
     def layout_finder(self, parts: Parts) -> Find:
         return attrgetter("layout")
 
-    def memories(self, value: HostValue, parts: Parts) -> list[StridedMemory]:
-        return TENSOR_ACCESS.memories(value.texels, parts)
+    def memories(self, value: HostValue, parts: Parts) -> list[StridedMemory] | None:
+        return None if value.is_converted else TENSOR_ACCESS.memories(value.texels, parts)
 
     def address_of(self, part: str) -> Address:
         return _ADDRESSES[part]
 
     def copy(self, value: HostValue, role: Role) -> HostValue:
-        return value.copy()
+        return value.decoded() if value.is_converted else value.copy()
 
     def copy_back(self, copied: HostValue, value: HostValue, role: Role) -> None:
-        TENSOR_ACCESS.copy_back(copied.texels, value.texels, role)
+        if not value.is_converted:
+            TENSOR_ACCESS.copy_back(copied.texels, value.texels, role)
+        elif role.writes:
+            value.put_values(copied)
 
 
 ARRAY_ACCESS = ArrayAccess()

@@ -3,7 +3,7 @@
 Texture2D<float4>,   texture of rgba32_float (h, w)  ->  { addresses, h, w, levels }
 float4,              the same                        ->  float4, two call dimensions: texels of the first level
 
-Texels are of the type that the format says; none is converted.
+Texels are of the type that the format says, or are converted: floats to floats, integers to integers.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from slangrad.marshal.protocol.marshal import (
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.element_types import slang_name
+from slangrad.tensors.formats import TexelForm
 from slangrad.tensors.textures import KINDS, Texture
 
 TEXTURE = "texture"
@@ -51,7 +52,7 @@ NOTHING: Slots = ("", "")
 
 def key_of_texture(texture: Texture) -> Hashable:
     taken, added = texture._grad_in, texture._grad_out
-    kind = (Texture, texture.slang_name, texture.element_type, texture.readable, texture.writable)
+    kind = (Texture, texture.slang_name, texture.format, texture.readable, texture.writable)
     if taken is None and added is None:
         return kind
     return *kind, taken is not None, added is not None, taken is added
@@ -72,6 +73,7 @@ class TextureMarshal(ContainerMarshal):
             has_out=added is not None,
             shared=taken is added,
         )
+        self.form = texture.form
         self.readable = texture.readable
         self.name = texture.slang_name
         usage = "" if texture.writable else "read-only " if texture.readable else "unused "
@@ -85,8 +87,12 @@ class TextureMarshal(ContainerMarshal):
             # No dimension of a texture makes elements.
             ways = self.as_elements(wanted, element, ELEMENTS)
             yield from (way for way in ways if way.dims == self.contents.rank)
-        elif name in self._names() and isinstance(wanted, StructType) and matches(wanted.inner, element):
-            yield Way(nominal(wanted.declaration, (element,)), 0, TEXTURE)
+        elif name in self._names() and isinstance(wanted, StructType):
+            for cost, lowered in enumerate((self.form.value, *self.form.others)):
+                texel = types.lift(lowered)
+                if texel is not None and matches(wanted.inner, texel):
+                    yield Way(nominal(wanted.declaration, (texel,)), 0, TEXTURE, cost)
+                    return
 
     def _names(self) -> list[str]:
         """The types of Slang that the texture can be."""
@@ -101,7 +107,7 @@ class TextureMarshal(ContainerMarshal):
                 f"Can't pass a {self.described} to '{wanted}': its usage needs TextureUsage.unordered_access"
             )
         if name in self._names():
-            return f"{self.described} does not fit '{wanted}': texels are not converted"
+            return f"{self.described} does not fit '{wanted}': such texels are not converted"
         return f"{self.described} does not fit '{wanted}'"
 
     def bind(self, way: Way, spot: Spot) -> BoundNode:
@@ -109,7 +115,7 @@ class TextureMarshal(ContainerMarshal):
             message = f"argument '{spot.label}': Can't write to a {self.described}"
             raise CallError("E1011", message, (), "make it with TextureUsage.unordered_access")
         if way.how == TEXTURE:
-            return bind(way, spot, self.contents, self.described)
+            return bind(way, spot, self.contents, self.form, self.described)
         return super().bind(way, spot)
 
 
@@ -122,6 +128,7 @@ class TextureLeaf(Leaf):
 
     written: bool
     slots: Slots = NOTHING
+    code: int = 0
 
     @property
     def content(self) -> Type | None:
@@ -140,6 +147,7 @@ class TextureLeaf(Leaf):
         return [
             f"{spell_on_page(self.type)} {here} = {self.name};",
             *(f"{here}._levels._texels.{field} = nullptr;" for field in unused),
+            f"{here}._levels._texels._format = {self.code}u;",
         ]
 
     def load(self) -> str:
@@ -161,7 +169,9 @@ class TextureLeaf(Leaf):
                 stores = self.role.gives == "store"
                 uses.append(Use(self.label, self.name, memory, **doing(self.role, part, stores), at=at))
         return Footprint(
-            fixed={self.name: scalars_of(value)}, uses=uses, homes=[(type(value).__name__, home)]
+            fixed={self.name: scalars_of(value, value.form.stored)},
+            uses=uses,
+            homes=[(type(value).__name__, home)],
         )
 
     def finders(self) -> list[Finder]:
@@ -181,19 +191,28 @@ def _memory(texture: Texture) -> StridedMemory:
     return StridedMemory(texture.address, (texture.storage.size,), (1,), 1, texture.storage.runtime)
 
 
-def scalars_of(texture: Texture) -> list[int]:
-    """The scalars of a texture without derivatives in an argument block."""
-    return [texture.address, 0, 0, texture.storage.element_count, *texture.texels.shape, texture.mip_count]
+def scalars_of(texture: Texture, element: object) -> list[int]:
+    """The scalars of a texture without derivatives in an argument block, for a parameter with such texels."""
+    return [texture.address, 0, 0, texture.storage.element_count, texture.format_code(element),
+            *texture.texels.shape, texture.mip_count]  # fmt: skip
 
 
-def bind(way: Way, spot: Spot, contents: Contents, described: str) -> BoundNode:
+def bind(way: Way, spot: Spot, contents: Contents, form: TexelForm, described: str) -> BoundNode:
     written = standard_name(way.type).startswith(WRITTEN)
     slots = _slots(spot.mode, written, contents)
+    assert isinstance(way.type, StructType)
+    texel = spot.types.lower(way.type.inner)
+    if any(slots) and texel is not form.value:
+        message = f"argument '{spot.label}': the gradient has texels of type {slang_name(form.value)}"
+        raise CallError(
+            "E1007", message, (), f"declare it {standard_name(way.type)}<{slang_name(form.value)}>"
+        )
     if spot.mode == BACKWARD and all(slots) and contents.shared:
         raise shared_gradient(spot)
     gives = "" if GIVEN not in slots else "store" if spot.mode == TANGENT else "add"
     role = Role(spot.role.reads, spot.role.writes, takes=TAKEN in slots, gives=gives)
-    return TextureLeaf(**spot.node(way.type, role, described), written=written, slots=slots)
+    code = 0 if texel is form.stored else form.code
+    return TextureLeaf(**spot.node(way.type, role, described), written=written, slots=slots, code=code)
 
 
 def _slots(mode: str, written: bool, contents: Contents) -> Slots:
@@ -214,8 +233,8 @@ def _slots(mode: str, written: bool, contents: Contents) -> Slots:
 
 def refusal(texture: Texture, name: str, element: object) -> str | None:
     """Why a texture cannot be a parameter of a kernel, if it cannot: of the type with a name, and of such texels."""
-    if name.removeprefix(WRITTEN) != texture.slang_name or element is not texture.element_type:
-        return f"it is a {texture.slang_name} of {slang_name(texture.element_type)}; texels are not converted"
+    if name.removeprefix(WRITTEN) != texture.slang_name or not texture.accepts(element):
+        return f"it is a {texture.slang_name} of {slang_name(texture.element_type)}, and such texels are not converted"
     if name.startswith(WRITTEN) and not texture.writable:
         return "make it with TextureUsage.unordered_access"
     return None if texture.readable else "make it with TextureUsage.shader_resource"

@@ -45,6 +45,8 @@ R = TypeVar("R")
 
 STORAGE = Late("slangrad.graph.workers.checkpoints.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
+FOLDER = "a folder with room, which all workers can write"
+MODEL = "the parameters and the optimizer of that run, or another folder"
 DIVIDED = 1 << 20  # bytes from which the holders of a tensor divide it, instead of taking turns
 
 
@@ -77,7 +79,7 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
         raise GraphError("E1043", said, "graph.checkpoint(graph.train(loss, optimizer), folder)")
     for name, value in (("every", every), ("keep", keep)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on")
+            raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on", f"{name}=10")
     step.wait()
     step.checkpoints = None
     checkpoints = Checkpoints(step, Path(folder).absolute(), every, keep)
@@ -114,7 +116,7 @@ class Checkpoints:
 
     def resume(self) -> None:
         """Load the newest checkpoint, if there is one."""
-        newest, self._token = self._together(self._found)[0]
+        newest, self._token = self._together(self._found, FOLDER)[0]
         if newest is not None:
             self._load(self.folder / newest)
         atexit.register(_at_exit, ref(self))
@@ -129,14 +131,15 @@ class Checkpoints:
         return max(complete, key=complete.__getitem__, default=None), uuid4().hex[:8]
 
     def _load(self, path: Path) -> None:
-        about, forms = self._together(lambda: self._read(path))[0]
+        older = f"without the folder {path.name}, the checkpoint before it is loaded, if there is one"
+        about, forms = self._together(lambda: self._read(path), older)[0]
         try:
             self._check(about, forms)
             pieces = self._wanted(forms)
             self._watched(lambda: STORAGE.load(pieces, path, self._group))
             self._take(about, pieces)
         except (STORAGE.StorageError, RuntimeError, ValueError, TypeError, LookupError) as error:
-            raise self._explained(f"{path}: {error}", error) from error
+            raise self._explained(f"{path}: {error}", error, MODEL) from error
 
     def _read(self, path: Path) -> tuple[About, Forms]:
         """The content of a checkpoint, its files compared with their sums: each worker reads some."""
@@ -204,7 +207,7 @@ class Checkpoints:
         if self._failed is not None:
             (steps, error), self._failed = self._failed, None
             message = f"the checkpoint of step {steps} in {self.folder} was not written: {error}"
-            raise self._explained(message, error) from error
+            raise self._explained(message, error, FOLDER) from error
 
     def wait(self) -> None:
         """Return when the last save has ended."""
@@ -227,7 +230,8 @@ class Checkpoints:
                 {"kind": type(optimizer).__name__, "settings": settings, "steps": optimizer.steps}
             )
         except TypeError as error:
-            raise GraphError("E1049", f"settings of {optimizer!r} cannot be saved: {error}") from None
+            said = f"settings of {optimizer!r} cannot be saved: {error}"
+            raise GraphError("E1049", said, "numbers and tuples of numbers as settings") from None
 
     def _copies(self) -> dict[str, TensorBox]:
         """The numbers that this worker writes."""
@@ -296,12 +300,12 @@ class Checkpoints:
         os.rename(path, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _together(self, action: Callable[[], R]) -> list[R]:
-        """The results of all workers. GraphError on all where one fails."""
+    def _together(self, action: Callable[[], R], note: str) -> list[R]:
+        """The results of all workers. GraphError with the note on all where one fails."""
         try:
             results: list[R] = self._watched(lambda: STORAGE.gathered(action, self._group))
         except (STORAGE.StorageError, RuntimeError) as error:
-            raise self._explained(f"checkpoints in {self.folder}: {error}", error) from error
+            raise self._explained(f"checkpoints in {self.folder}: {error}", error, note) from error
         return results
 
     def _watched(self, action: Callable[[], R]) -> R:
@@ -320,12 +324,12 @@ class Checkpoints:
         self._await(thread)
         return future.result()
 
-    def _explained(self, message: str, error: Exception) -> Exception:
+    def _explained(self, message: str, error: Exception, note: str) -> Exception:
         """WorkerLost where torch.distributed reports missing workers."""
         is_own = isinstance(error, spy.CallError)
         if self._group is not None and isinstance(error, RuntimeError) and not is_own:
             return self._lost(error)
-        return GraphError("E1049", message)
+        return GraphError("E1049", message, note)
 
     def _lost(self, error: Exception) -> Exception:
         assert self._mesh.watch is not None  # only other workers are lost
