@@ -96,8 +96,8 @@ class _Paths:
 
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> object:
-        own = fullname.startswith("slangrad.")
-        return import_module("slangrad.compat.paths").find_spec(fullname) if own else None
+        is_ours = fullname.startswith("slangrad.")
+        return import_module("slangrad.compat.paths").find_spec(fullname) if is_ours else None
 
 
 sys.meta_path.append(_Paths)  # type: ignore[arg-type]

@@ -40,10 +40,10 @@ _ROWS = {
 _INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.split()}
 
 
-def missing(owner: str, name: str, known: Iterable[str] = ()) -> AttributeError:
-    """The error for a name that `owner` does not have, with the most similar name of `known`."""
+def missing(owner: str, name: str, names: Iterable[str] = ()) -> AttributeError:
+    """The error for a name that `owner` does not have, with the most similar one of `names`."""
     instead = _INSTEAD.get(name)
     if instead is None:
-        meant = None if name.startswith("_") else near(name, known)
+        meant = None if name.startswith("_") else near(name, names)
         return AttributeError(f"{owner} has no attribute '{name}'{'' if meant is None else f': {meant}'}")
     return AttributeError(f"{owner} has no '{name}': {instead}")

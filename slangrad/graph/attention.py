@@ -79,9 +79,9 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
         raise GraphError("E1042", f"{said}{last}: the axes in front do not fit") from None
 
 
-def _alike(*given: object) -> list[Array]:
-    """Of one dtype, with the same axes in front."""
-    xs = [lifted(each) for each in given]
+def _alike(*arrays: object) -> list[Array]:
+    """The arrays in one dtype, with the same axes in front."""
+    xs = [lifted(array) for array in arrays]
     dtype, batch = np.result_type(*(x.dtype for x in xs)), np.broadcast_shapes(*(x.shape[:-2] for x in xs))
     return [x.astype(dtype).broadcast_to((*batch, *x.shape[-2:])) for x in xs]
 
@@ -100,7 +100,7 @@ class Streamed:
         return f"<{self.name}{' causal' if self.causal else ''} scale={self.scale:g}>"
 
     def shapes(self, q: Array | Node, k: Array | Node, v: Array | Node) -> list[Shape]:
-        """Of the results."""
+        """The shapes of the results."""
         if self.name == "attend":
             return [(*q.shape[:-1], v.shape[-1]), q.shape[:-1]]
         return [q.shape] if self.name == "attend_by_query" else [k.shape, v.shape]
@@ -108,8 +108,8 @@ class Streamed:
     def flops(self, q: Node, k: Node, v: Node) -> int:
         """Operations: products with the keys and the values, with q and g for the derivatives."""
         d, e = q.shape[-1], v.shape[-1]
-        each = {"attend": d + e, "attend_by_query": 2 * d + e, "attend_by_key": 2 * d + 2 * e}[self.name]
-        return 2 * prod(q.shape[:-1]) * k.shape[-2] * each // (2 if self.causal else 1)
+        per_pair = {"attend": d + e, "attend_by_query": 2 * d + e, "attend_by_key": 2 * d + 2 * e}[self.name]
+        return 2 * prod(q.shape[:-1]) * k.shape[-2] * per_pair // (2 if self.causal else 1)
 
     def of(self, *xs: Array) -> list[Array]:
         node = make("attend", [x.node for x in xs], (0,), xs[0].dtype, streamed=self)
@@ -126,11 +126,11 @@ class Streamed:
         (q, k, v), (result, logs) = xs, self.of(*xs)
         slope = g.get(0, zeros(result.node))
         mean = (slope * result).sum(-1) - g.get(1, constant(0, q.dtype))
-        given = q, k, v, logs, slope, mean
+        operands = q, k, v, logs, slope, mean
         by_query, by_key = (
             Streamed(f"attend_by_{name}", self.causal, self.scale) for name in ("query", "key")
         )
-        return (*by_query.of(*given), *by_key.of(*given))
+        return (*by_query.of(*operands), *by_key.of(*operands))
 
     def _composed(
         self, q: Operand, k: Operand, v: Operand, logs: Operand, g: Operand, mean: Operand

@@ -65,32 +65,32 @@ class SlangCall:
 
     def lines(self, name: str, inputs: Sequence[str]) -> list[str]:
         """Statements that call it: results are in the variables `name` and, of parameters, `name_0`, `name_1`."""
-        given, made, values = [], [], iter(inputs)
-        for i, each in enumerate(self.parameters):
-            value = next(values) if each.direction != "out" else f"{each.kind}(0)"
-            if each.direction == "in":
-                given.append(value)
+        arguments, variables, values = [], [], iter(inputs)
+        for i, parameter in enumerate(self.parameters):
+            value = next(values) if parameter.direction != "out" else f"{parameter.kind}(0)"
+            if parameter.direction == "in":
+                arguments.append(value)
             else:
-                made.append(f"{each.kind} {name}_{i} = {value};")
-                given.append(f"{name}_{i}")
+                variables.append(f"{parameter.kind} {name}_{i} = {value};")
+                arguments.append(f"{name}_{i}")
         head = "" if self.returns == "void" else f"{self.returns} {name} = "
-        return [*made, f"{head}{self.called}({', '.join(given)});"]
+        return [*variables, f"{head}{self.called}({', '.join(arguments)});"]
 
     # --- derivatives
 
     def cotangents(self, g: Array, xs: Sequence[Array]) -> tuple[Array | None, ...]:
         """The cotangents of all inputs, from the cotangent of the result."""
-        if self.result >= 0 or any(each.direction != "in" for each in self.parameters):
+        if self.result >= 0 or any(parameter.direction != "in" for parameter in self.parameters):
             message = f"'{self.name}' writes to its parameters, and graphs have no derivative of that"
             raise GraphError("E1044", message)
-        if not any(each.differentiable for each in self.parameters):
+        if not any(parameter.differentiable for parameter in self.parameters):
             note = "mark it [Differentiable], or use graph.stop_gradient"
             raise GraphError("E1044", f"'{self.name}' has no derivative", note)
-        found = []
-        for i, each in enumerate(self.parameters):
-            function = self._by(i) if each.differentiable else None
-            found.append(mapped("slang", [*xs, g], xs[i].dtype, function=function) if function else None)
-        return tuple(found)
+        cotangents = []
+        for i, parameter in enumerate(self.parameters):
+            function = self._by(i) if parameter.differentiable else None
+            cotangents.append(mapped("slang", [*xs, g], xs[i].dtype, function=function) if function else None)
+        return tuple(cotangents)
 
     def _by(self, i: int) -> SlangCall:
         """The function's cotangent of one parameter: f(x, y, ...) times g, a function of x, y, ... and g."""
@@ -100,8 +100,8 @@ class SlangCall:
             f"{'' if p.differentiable else 'no_diff '}{p.kind} x{j}" for j, p in enumerate(self.parameters)
         )
         lines = [f"    var p{j} = diffPair(x{j});" for j in numbers if self.parameters[j].differentiable]
-        given = ", ".join(f"{'p' if self.parameters[j].differentiable else 'x'}{j}" for j in numbers)
-        body = "\n".join([*lines, f"    bwd_diff({self.called})({given}, g);", f"    return p{i}.d;"])
+        arguments = ", ".join(f"{'p' if self.parameters[j].differentiable else 'x'}{j}" for j in numbers)
+        body = "\n".join([*lines, f"    bwd_diff({self.called})({arguments}, g);", f"    return p{i}.d;"])
         kind = self.parameters[i].kind
         text = f"[Differentiable] {kind} {called}({taken}, {self.returns} g)\n{{\n{body}\n}}\n"
         cotangent = CallParameter(self.returns, "in", True)
@@ -117,21 +117,22 @@ def slang_call(function: spy.Function) -> SlangCall:
             f"{said}: an import of '{module.name}' gives another module, or one without constants and links"
         )
         raise GraphError("E1043", message, "give each module a name of its own")
-    found = function.slang_function
-    if found.is_overloaded or found.is_generic:
+    reflected = function.slang_function
+    if reflected.is_overloaded or reflected.is_generic:
         note = "name the one: module['f<float>'], or wrap it"
         raise GraphError("E1043", f"{said} is generic or has overloads", note)
     if not function.is_primal or function.struct is not None:
         message = f"{said}: graphs call functions, not derivatives or methods"
         raise GraphError("E1043", message, "graph.grad differentiates")
     parameters = []
-    for each in found.parameters:
-        if each.type.name not in DTYPES:
-            raise GraphError("E1043", f"{said} takes '{each.declaration}', and an operator takes numbers")
-        direction = "inout" if each.direction == "ref" else each.direction or "in"
-        differentiable = found.differentiable and each.differentiable
-        parameters.append(CallParameter(each.type.name, direction, differentiable))
-    returns = found.return_type.name if found.have_return_value else "void"
+    for parameter in reflected.parameters:
+        if parameter.type.name not in DTYPES:
+            message = f"{said} takes '{parameter.declaration}', and an operator takes numbers"
+            raise GraphError("E1043", message)
+        direction = "inout" if parameter.direction == "ref" else parameter.direction or "in"
+        differentiable = reflected.differentiable and parameter.differentiable
+        parameters.append(CallParameter(parameter.type.name, direction, differentiable))
+    returns = reflected.return_type.name if reflected.have_return_value else "void"
     if returns != "void" and returns not in DTYPES:
         raise GraphError("E1043", f"{said} returns '{returns}', and an operator gives numbers")
     digest = sha1(f"{module.name} {module.digest} {function.name}".encode()).hexdigest()[:8]
@@ -143,10 +144,10 @@ def slang_call(function: spy.Function) -> SlangCall:
 def _page(module: str, name: str, called: str, parameters: Sequence[CallParameter], returns: str) -> str:
     """The text of a module in which a function has another name."""
     names = [f"{called}_{i}" for i in range(len(parameters))]
-    is_differentiable = any(each.differentiable for each in parameters)
+    is_differentiable = any(p.differentiable for p in parameters)
     taken = ", ".join(
-        f"{'no_diff ' * (is_differentiable and not p.differentiable)}{p.direction} {p.kind} {own}"
-        for p, own in zip(parameters, names, strict=True)
+        f"{'no_diff ' * (is_differentiable and not p.differentiable)}{p.direction} {p.kind} {x}"
+        for p, x in zip(parameters, names, strict=True)
     )
     head = f"{'[Differentiable] ' * is_differentiable}{returns} {called}({taken})"
     call = f"{'return ' * (returns != 'void')}{name}({', '.join(names)});"
@@ -156,37 +157,37 @@ def _page(module: str, name: str, called: str, parameters: Sequence[CallParamete
 def results_of(function: spy.Function, inputs: Sequence[object]) -> dict[int, Array]:
     """The results of a call of traced arrays: its own (-1), and those in parameters, by their numbers."""
     call = slang_call(function)
-    taken = [each for each in call.parameters if each.direction != "out"]
+    taken = [p for p in call.parameters if p.direction != "out"]
     if len(taken) != len(inputs):
         message = f"Slang function '{call.name}' takes {len(taken)} numbers, not {len(inputs)}"
         raise GraphError("E1043", message)
-    xs = [_argument(x, DTYPES[each.kind], call.name) for x, each in zip(inputs, taken, strict=True)]
-    written = [i for i, each in enumerate(call.parameters) if each.direction != "in"]
-    made = [call] if call.returns != "void" else []
-    made += [replace(call, result=i) for i in written]
-    return {each.result: mapped("slang", xs, each.dtype, function=each) for each in made}
+    xs = [_argument(x, DTYPES[p.kind], call.name) for x, p in zip(inputs, taken, strict=True)]
+    written = [i for i, p in enumerate(call.parameters) if p.direction != "in"]
+    calls = [call] if call.returns != "void" else []
+    calls += [replace(call, result=i) for i in written]
+    return {call.result: mapped("slang", xs, call.dtype, function=call) for call in calls}
 
 
 def _argument(x: object, dtype: DType, name: str) -> Array:
     if type(x) in (bool, int, float):
         return constant(x, dtype)
-    found = lifted(x)
-    if found.dtype != dtype:
-        message = f"Slang function '{name}' takes {dtype}, not {found.dtype}"
+    argument = lifted(x)
+    if argument.dtype != dtype:
+        message = f"Slang function '{name}' takes {dtype}, not {argument.dtype}"
         raise GraphError("E1043", message, f"x.astype(np.{dtype})")
-    return found
+    return argument
 
 
 @implements(method="__slangrad_call__")
 def called(_: Array, function: spy.Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Array:
     """`function(*args)` where one of the arguments is traced."""
-    names = [each.name for each in function.parameters]
+    names = [parameter.name for parameter in function.parameters]
     unknown = kwargs.keys() - set(names[len(args) :])
     if unknown:
         said = ", ".join(sorted(unknown))
         raise GraphError("E1043", f"Slang function '{function.name}' cannot take {said} in a graph")
-    found = results_of(function, [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)])
-    if found.keys() != {-1}:
+    results = results_of(function, [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)])
+    if results.keys() != {-1}:
         message = f"Slang function '{function.name}' does not return one number and no more"
         raise GraphError("E1043", message, "in graphs functions return their results")
-    return found[-1]
+    return results[-1]

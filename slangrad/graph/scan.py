@@ -45,36 +45,36 @@ def scan(function: Step, init: object, xs: object = None, length: int | None = N
     if not length:
         empty = repeated(function, init, xs, length)[1]
         return init, tree_map(lambda y: np.zeros(y.shape, y.dtype) if is_traced(y) else y, empty)
-    carry, made, arrays = init, [], leaves(xs, is_value)
+    carry, rows, arrays = init, [], leaves(xs, is_value)
     for t in range(length):
         new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), is_value)))
         if any(map(is_traced, all_leaves((new, y)))):
             return repeated(function, init, xs, length)
         _check(carry, new)
         carry = new
-        made.append([np.asarray(each) for each in leaves(y, is_value)])
-    stacked = map(np.stack, zip(*made, strict=True))
+        rows.append([np.asarray(leaf) for leaf in leaves(y, is_value)])
+    stacked = map(np.stack, zip(*rows, strict=True))
     return carry, filled(y, stacked, is_value)
 
 
 def repeated(
     function: Step, init: object, xs: object, length: int, reverse: bool = False
 ) -> tuple[PyTree, PyTree]:
-    """The same of traced arrays; `reverse`: from the last element to the first."""
-    firsts, elements = ([lifted(each) for each in leaves(tree, is_value)] for tree in (init, xs))
-    own = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
-    own += [new_input(x.shape[1:], x.dtype, f"element{i}") for i, x in enumerate(elements)]
-    given = map(Array, own)
-    new, y = _pair(function(filled(init, given, is_value), filled(xs, given, is_value)))
+    """The loop of traced arrays; `reverse`: from the last element to the first."""
+    firsts, elements = ([lifted(leaf) for leaf in leaves(tree, is_value)] for tree in (init, xs))
+    fresh = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
+    fresh += [new_input(x.shape[1:], x.dtype, f"element{i}") for i, x in enumerate(elements)]
+    traced = map(Array, fresh)
+    new, y = _pair(function(filled(init, traced, is_value), filled(xs, traced, is_value)))
     _check(init, new)
-    outputs = [lifted(each).node for each in (*leaves_like(new, init, is_value), *leaves(y, is_value))]
+    outputs = [lifted(leaf).node for leaf in (*leaves_like(new, init, is_value), *leaves(y, is_value))]
     if not length:
         empty = (constant(0, x.dtype).broadcast_to((0, *x.shape)) for x in outputs[len(firsts) :])
         return init, filled(y, empty, is_value)
-    outer = _outer(outputs, own)
+    outer = _outer(outputs, fresh)
     inner = [new_input(x.shape, x.dtype, f"constant{i}") for i, x in enumerate(outer)]
     outputs = substituted(outputs, dict(zip(outer, inner, strict=True)))
-    loop = ScanLoop((*own, *inner), tuple(outputs), len(firsts), len(elements), length, reverse)
+    loop = ScanLoop((*fresh, *inner), tuple(outputs), len(firsts), len(elements), length, reverse)
     inputs = [*(x.node for x in (*firsts, *elements)), *outer]
     node = Array(make("scan", inputs, (0,), np.dtype(float), loop=loop))
     results = (loop.result(node, k) for k in range(len(outputs)))
@@ -101,20 +101,20 @@ class ScanLoop:
         shape = of.shape if k < self.carries else (self.length, *of.shape)
         return Array(make("result", [node.node], shape, of.dtype, index=k))
 
-    def apply(self, *given: Array) -> list[Array]:
-        """The body of other arrays."""
-        values = dict(zip(self.inputs, (x.node for x in given), strict=True))
-        return [Array(each) for each in substituted(self.outputs, values)]
+    def apply(self, *arrays: Array) -> list[Array]:
+        """The results of the body for other arrays."""
+        values = dict(zip(self.inputs, (x.node for x in arrays), strict=True))
+        return [Array(output) for output in substituted(self.outputs, values)]
 
     def needed(self, wanted: Iterable[int]) -> list[int]:
         """The outputs that results need: a carry is one where another output reads it."""
-        found = {k if k < len(self.outputs) else k - len(self.outputs) for k in wanted}
+        numbers = {k if k < len(self.outputs) else k - len(self.outputs) for k in wanted}
         while True:
-            read = set(topological_order(*(self.outputs[k] for k in found)))
+            read = set(topological_order(*(self.outputs[k] for k in numbers)))
             more = {i for i in range(self.carries) if self.inputs[i] in read}
-            if more <= found:
-                return sorted(found)
-            found |= more
+            if more <= numbers:
+                return sorted(numbers)
+            numbers |= more
 
     def body(self, device: spy.Device, results: Iterable[int], choose: Choose) -> Plan:
         """The plan of one step."""
@@ -123,8 +123,8 @@ class ScanLoop:
 
     def run(self, body: Plan, inputs: Sequence[np.ndarray], results: dict[int, np.ndarray]) -> None:
         """Run a plan of the needed outputs. `inputs` and `results`: NumPy's views of memory."""
-        held = [body.array(each) for each in self.inputs]
-        made = dict(zip(self.needed(results), map(body.array, body.outputs), strict=True))
+        held = [body.array(x) for x in self.inputs]
+        computed = dict(zip(self.needed(results), map(body.array, body.outputs), strict=True))
         count, last = len(self.outputs), self.carries + self.scanned
         for i in (*range(self.carries), *range(last, len(held))):
             held[i][...] = inputs[i]
@@ -136,71 +136,71 @@ class ScanLoop:
                 if k >= count:
                     to[t] = held[k - count]
             body.repeat()
-            for k, value in made.items():
+            for k, value in computed.items():
                 if k >= self.carries:
                     results[k][t] = value
             for k in range(self.carries):
-                if k in made:
-                    held[k][...] = made[k]
+                if k in computed:
+                    held[k][...] = computed[k]
         for k in range(self.carries):
             if k in results:
                 results[k][...] = held[k]
 
     def cotangents(self, g: Bundle, y: Array, xs: Sequence[Array]) -> tuple[Array | None, ...]:
-        """Of all inputs, by a loop in the other direction over the carries before each step."""
+        """The cotangents of all inputs, by a loop in the other direction over the carries before each step."""
         count, last = len(self.outputs), self.carries + self.scanned
         floats = [i for i, x in enumerate(self.inputs) if x.dtype.kind == "f"]
         carries = [i for i in floats if i < self.carries]
-        made = [k for k in range(self.carries, count) if self.outputs[k].dtype.kind == "f"]
+        results = [k for k in range(self.carries, count) if self.outputs[k].dtype.kind == "f"]
         before = [self.result(y, count + i) for i in range(self.carries)]
 
-        def given(k: int) -> Array:
+        def cotangent(k: int) -> Array:
             return g[k] if k in g else zeros(self.result(y, k).node)
 
         def step(state: PyTree, at: PyTree) -> PyTree:
             (later, sums), (point, elements, of_results, of_carries) = state, at
             point = [*point, *elements, *xs[last:]]
-            found = dict(zip(floats, pullback(self.apply, point, floats, [*later, *of_results]), strict=True))
-            now = [found[i] + more for i, more in zip(carries, of_carries, strict=True)]
-            sums = [total + found[i] for i, total in sums.items()]
+            cts = dict(zip(floats, pullback(self.apply, point, floats, [*later, *of_results]), strict=True))
+            now = [cts[i] + more for i, more in zip(carries, of_carries, strict=True)]
+            sums = [total + cts[i] for i, total in sums.items()]
             sums = dict(zip((i for i in floats if i >= last), sums, strict=True))
-            return (now, sums), {i: found[i] for i in floats if self.carries <= i < last}
+            return (now, sums), {i: cts[i] for i in floats if self.carries <= i < last}
 
         totals = {i: zeros(xs[i].node) for i in floats if i >= last}
         elements = [*xs[self.carries : last]]
-        over = before, elements, [given(k) for k in made], [given(count + i) for i in carries]
-        start = [given(i) for i in carries], totals
+        over = before, elements, [cotangent(k) for k in results], [cotangent(count + i) for i in carries]
+        start = [cotangent(i) for i in carries], totals
         (first, sums), stacked = repeated(step, start, over, self.length, not self.reverse)
-        found = {**dict(zip(carries, first, strict=True)), **sums, **stacked}
-        return tuple(found.get(i) for i in range(len(xs)))
+        by_input = {**dict(zip(carries, first, strict=True)), **sums, **stacked}
+        return tuple(by_input.get(i) for i in range(len(xs)))
 
 
-def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
+def _outer(outputs: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
     """The nodes that a body reads, and that do not depend on carries and elements: they are computed once."""
-    inside, found = set(own), dict[Node, None]()
+    inside, outer = set(inputs), dict[Node, None]()
     for node in topological_order(*outputs):
         if not inside.isdisjoint(node.inputs):
             inside.add(node)
-            found |= dict.fromkeys(each for each in node.inputs if each not in inside)
-    found |= dict.fromkeys(each for each in outputs if each not in inside)
-    return [each for each in found if base_of(each).op not in ("constant", "count")]
+            outer |= dict.fromkeys(x for x in node.inputs if x not in inside)
+    outer |= dict.fromkeys(x for x in outputs if x not in inside)
+    return [x for x in outer if base_of(x).op not in ("constant", "count")]
 
 
 @explained("scan: length")
 def _length(xs: object, length: int | None) -> int:
-    found = {np.shape(each)[:1] for each in leaves(xs, is_value)}
-    found |= set() if length is None else {(length,)}
-    if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
-        sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
+    lengths = {np.shape(leaf)[:1] for leaf in leaves(xs, is_value)}
+    lengths |= set() if length is None else {(length,)}
+    if len(lengths) != 1 or () in lengths or (length is not None and operator.index(length) < 0):
+        sizes = ", ".join(sorted(str(shape[0]) if shape else "none" for shape in lengths))
         note = "all arrays of xs have the same one"
         raise GraphError("E1042", f"scan: leading axes of {sizes or 'nothing'}", note)
-    return int(next(iter(found))[0])
+    return int(next(iter(lengths))[0])
 
 
-def _pair(made: object) -> tuple[PyTree, PyTree]:
-    if not isinstance(made, tuple) or len(made) != 2:
-        raise GraphError("E1043", f"scan: the function gives a {type(made).__name__}", "a pair: (carry, y)")
-    return made
+def _pair(result: object) -> tuple[PyTree, PyTree]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise GraphError("E1043", f"scan: the function gives a {type(result).__name__}", "a pair: (carry, y)")
+    return result
 
 
 def _seen(leaf: object) -> object:
@@ -212,8 +212,8 @@ def _check(old: object, new: object) -> None:
     if form_of(old, _seen) != form_of(new, _seen):
         raise GraphError("E1042", f"scan: the carry {tree_map(_seen, old)} becomes {tree_map(_seen, new)}")
     for pair in zip(leaves(old, is_value), leaves_like(new, old, is_value), strict=True):
-        x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in pair)
+        x, z = (leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in pair)
         if (x.shape, x.dtype) != (z.shape, z.dtype):
-            kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]
+            kinds = [type_text(new_input(tuple(array.shape), array.dtype)) for array in (x, z)]
             note = f"give scan, or return, {x.dtype} of {x.shape}"
             raise GraphError("E1042", f"scan: a carry of {' becomes '.join(kinds)}", note)

@@ -28,15 +28,15 @@ class GraphJob(TorchJob):
         self._derived: dict[object, GraphJob] = {}
 
     def run(self, tensors: Tensors) -> Outputs:
-        made = tuple(self.function.run(CallArguments(tuple(tensors), {})))
-        self.floats = [each.is_floating_point() for each in made]
-        return made
+        results = tuple(self.function.run(CallArguments(tuple(tensors), {})))
+        self.floats = [result.is_floating_point() for result in results]
+        return results
 
     def carries(self, i: int) -> bool:
         return True
 
-    def cotangents(self, given: Tensors) -> Tensors:
-        return [each for each, is_float in zip(given, self.floats, strict=True) if is_float]
+    def cotangents(self, cotangents: Tensors) -> Tensors:
+        return [cotangent for cotangent, is_float in zip(cotangents, self.floats, strict=True) if is_float]
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> GraphJob:
         count, function = len(kept), self.function.function
@@ -53,8 +53,8 @@ class GraphJob(TorchJob):
             return pushforward(function, xs[:count], along, xs[count:])
 
         job = self._derivative(("tangents", along), tangents, count + len(along))
-        found = iter(apply(job, (*kept, *directions.values())))
-        return tuple(next(found) if is_float else None for is_float in self.floats)
+        slopes = iter(apply(job, (*kept, *directions.values())))
+        return tuple(next(slopes) if is_float else None for is_float in self.floats)
 
     def _derivative(self, key: object, function: Function, count: int) -> GraphJob:
         if key not in self._derived:
@@ -78,7 +78,7 @@ class _Entry:
 
 def called(jitted: Jitted, call: CallArguments) -> PyTree:
     """A call with tensors of torch among its arguments, followed by autograd if one of these is."""
-    tensors = [_as_torch(each) for each in call.arrays]
+    tensors = [_as_torch(array) for array in call.arrays]
     if not is_seen(tensors):
         return jitted.run(call)
     entry = jitted.jobs.of(call.key, lambda: _Entry(jitted, call))

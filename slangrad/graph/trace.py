@@ -73,15 +73,15 @@ def is_value(leaf: object) -> TypeGuard[Operand]:
 
 def results_in(tree: object) -> list[Operand]:
     """The arrays of a function's result, in order. GraphError (E1043) for those in a set, an iterator or an object."""
-    found = []
+    results = []
     for leaf in all_leaves(tree):
         if is_result(leaf):
-            found.append(leaf)
+            results.append(leaf)
             continue
         if isinstance(leaf, Iterator) or any(map(is_traced, hidden_in(leaf))):
             message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
             raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
-    return found
+    return results
 
 
 class _Traces(local):
@@ -96,7 +96,7 @@ TRACES = _Traces()
 @contextmanager
 def tracing() -> Iterator[None]:
     """A context for tracing: called functions are parts of the traced one, also if their arguments are not traced.
-    TracedValueError where NumPy's own arrays take traced values: NumPy says something else, and names the cause."""
+    TracedValueError where NumPy's own arrays take traced values: NumPy raises a ValueError with that cause."""
     TRACES.depth += 1
     try:
         yield
@@ -118,17 +118,17 @@ class Plans(Generic[P]):
     def of(self, key: object, make: Callable[[], P]) -> P:
         """GraphError (E1043) for keys that cannot be hashed."""
         try:
-            found = self._plans.get(key)
+            plan = self._plans.get(key)
         except TypeError as error:
             advice = "arguments are arrays, and values that can be hashed"
             raise GraphError("E1043", f"arguments: {error}", advice) from None
-        if found is None:
+        if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
                 advice = "a number that changes from call to call is an input as np.float32(x)"
                 warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
-            found = self._plans[key] = make()
-        return found
+            plan = self._plans[key] = make()
+        return plan
 
 
 class CallArguments:
@@ -138,13 +138,13 @@ class CallArguments:
 
     def __init__(self, *tree: PyTree) -> None:
         self.tree = tree
-        found: list[ArrayValue] = []
-        form = structure(tree, found)
-        self.arrays = list(map(resolved, found))
+        arrays: list[ArrayValue] = []
+        form = structure(tree, arrays)
+        self.arrays = list(map(resolved, arrays))
         self.key = form, *map(seen_as, self.arrays)
 
     def of(self, nodes: Iterable[Node]) -> tuple[PyTree, ...]:
-        """The arguments with traced arrays in place of those."""
+        """The arguments with traced arrays in place of their arrays."""
         return filled(self.tree, map(Array, nodes), is_array)
 
 
@@ -192,8 +192,8 @@ class Jitted:
     def explain(self, *args: object, dot: bool = False, **kwargs: object) -> Any:  # with `dot` a text
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
         Graphviz."""
-        made = PlanExplanation(self._traced(CallArguments((*self._object, *args), kwargs)).plan)
-        return made.dot if dot else made
+        explanation = PlanExplanation(self._traced(CallArguments((*self._object, *args), kwargs)).plan)
+        return explanation.dot if dot else explanation
 
     def _traced(self, call: CallArguments) -> _Traced:
         return self._plans.of(call.key, lambda: _Traced(self, call))
@@ -213,14 +213,14 @@ class _Traced:
         self.plan = Plan(outputs, inputs, device, layouts_of(inputs, call.arrays), **jitted.settings)
 
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
-        made = self.plan.run(arrays)
-        results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
+        tensors = self.plan.run(arrays)
+        results = [self._wrap(tensor, node) for tensor, node in zip(tensors, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), is_result)
 
 
 def inputs_of(arrays: Sequence[ArrayValue], name: str = "") -> list[Node]:
     """An input for each array."""
-    types = [checked_type(numpy_type(each)) for each in arrays]
+    types = [checked_type(numpy_type(array)) for array in arrays]
     return [new_input(shape_of(x), dtype, f"{name}{i}") for i, (x, dtype) in enumerate(zip(arrays, types))]
 
 
@@ -230,23 +230,23 @@ def layouts_of(inputs: Sequence[Node], arrays: Sequence[ArrayValue]) -> dict[Nod
 
 
 def _device_of(arrays: Sequence[ArrayValue]) -> spy.Device:
-    for each in arrays:
-        if isinstance(each, spy.Tensor):
-            return device_of(each)
+    for array in arrays:
+        if isinstance(array, spy.Tensor):
+            return device_of(array)
     return spy.default_device()
 
 
 def wrap_of(arrays: Sequence[ArrayValue]) -> Callable[[spy.Tensor, Node], ArrayValue]:
     """Results have the form of the arguments: tensors for tensors, torch's for torch's, else NumPy's."""
-    if any(isinstance(each, spy.Tensor) for each in arrays):
+    if any(isinstance(array, spy.Tensor) for array in arrays):
         return lambda tensor, node: tensor
-    if any(not isinstance(each, np.ndarray | np.generic) for each in arrays):
+    if any(not isinstance(array, np.ndarray | np.generic) for array in arrays):
         return lambda tensor, node: tensor.to_torch().reshape(node.shape)
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
 def settings_of(memory: str | int | None, consistent: str | None) -> Settings:
-    """Those of plans."""
+    """The settings of plans."""
     if consistent not in (None, "bits"):
         raise ValueError(f"consistent must be None or 'bits', not {consistent!r}")
     return {"memory": None if memory is None else bytes_in(memory), "consistent": consistent}
@@ -297,7 +297,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 
     The function gives one float: an array of one element. `argnums` are the positions of the arguments to derive by:
     one gives one gradient, several give a tuple. A gradient has the form of its argument: the same dicts and lists,
-    shapes and dtypes. It has zeros for arrays of integers; values that are no arrays are as they were.
+    shapes and dtypes. It has zeros for arrays of integers; values that are no arrays stay the same.
 
     `has_aux`: the function gives a pair, the number and a tree of arrays, as the state after it; the result is then
     ((value, aux), gradient).
@@ -308,8 +308,8 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 
     def both(*args: object, **kwargs: object) -> object:
         chosen = _positions(argnums, len(args), function)
-        given = [args[i] for i in chosen]
-        wrt = leaves(given, _is_active)
+        wanted = [args[i] for i in chosen]
+        wrt = leaves(wanted, _is_active)
         if not wrt:
             message = f"{name_of(function)}: there are no arrays of floats to differentiate with respect to"
             raise GraphError("E1045", message, "a number of Python's is an array as np.float32(x)")
@@ -318,16 +318,16 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 
         def derived(fresh: list[Node]) -> list[Node]:
             nonlocal aux
-            own = dict(zip(chosen, filled(given, map(Array, fresh), _is_active), strict=True))
-            value = function(*(own.get(i, each) for i, each in enumerate(args)), **kwargs)
+            traced = dict(zip(chosen, filled(wanted, map(Array, fresh), _is_active), strict=True))
+            value = function(*(traced.get(i, arg) for i, arg in enumerate(args)), **kwargs)
             output, aux = loss_of(value, function, has_aux)
             return [output, *compute_gradient(output, fresh), *nodes_in(aux)]
 
         value, *rest = _at(wrt, derived)
-        found = iter(rest)
-        made = tree_map(lambda leaf: next(found) if _is_active(leaf) else _without_slope(leaf), given)
-        gradient = made[0] if hasattr(argnums, "__index__") else tuple(made)
-        return (value, filled(aux, found, is_result)) if has_aux else value, gradient
+        values = iter(rest)
+        gradients = tree_map(lambda leaf: next(values) if _is_active(leaf) else _without_slope(leaf), wanted)
+        gradient = gradients[0] if hasattr(argnums, "__index__") else tuple(gradients)
+        return (value, filled(aux, values, is_result)) if has_aux else value, gradient
 
     return Jitted(_named(both, function))
 
@@ -337,8 +337,8 @@ def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = F
     both = value_and_grad(function, argnums, has_aux)
 
     def gradient(*args: object, **kwargs: object) -> object:
-        value, found = both.function(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        value, slopes = both.function(*args, **kwargs)
+        return (slopes, value[1]) if has_aux else slopes
 
     return Jitted(_named(gradient, function))
 
@@ -355,9 +355,9 @@ def jvp(function: Function, primals: Sequence[object], tangents: Sequence[object
     """
     if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
         raise GraphError("E1043", "jvp: primals and tangents are tuples, of one for each argument", "(x,)")
-    given = tree_map(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (primals, tangents))
+    arguments = tree_map(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (primals, tangents))
     along = Jitted(_named(lambda p, t: _jvp(function, p, t), function))
-    return along(*map(tuple, given))
+    return along(*map(tuple, arguments))
 
 
 def _jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> object:
@@ -373,17 +373,17 @@ def _jvp(function: Function, primals: Sequence[object], tangents: Sequence[objec
     def derived(fresh: list[Node]) -> list[Node]:
         nonlocal form
         form = function(*filled(primals, map(Array, fresh), is_traced))
-        outputs = [lifted(each).node for each in leaves(form, is_value)]
-        return [*outputs, *(compute_tangent(each, fresh, [x.node for x in along]) for each in outputs)]
+        outputs = [lifted(leaf).node for leaf in leaves(form, is_value)]
+        return [*outputs, *(compute_tangent(output, fresh, [x.node for x in along]) for output in outputs)]
 
-    found = iter(_at(old, derived))  # values, then tangents
-    return filled(form, found, is_value), filled(form, found, is_value)
+    results = iter(_at(old, derived))  # values, then tangents
+    return filled(form, results, is_value), filled(form, results, is_value)
 
 
 def pullback(
     function: Function, xs: Sequence[Array], wanted: Sequence[int], cotangents: Sequence[Array]
 ) -> list[Array]:
-    """Gradients of inputs of a function that gives a list of arrays, for cotangents of those of floats."""
+    """Gradients of inputs of a function that gives a list of arrays. `cotangents`: those of its results of floats."""
 
     def derived(fresh: list[Node]) -> list[Node]:
         outputs = _floats_of(function, xs, wanted, fresh)
@@ -396,7 +396,7 @@ def pullback(
 def pushforward(
     function: Function, xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
 ) -> list[Array]:
-    """Tangents of the results of floats, for those of some inputs."""
+    """Tangents of the results of floats, from tangents of some inputs."""
 
     def derived(fresh: list[Node]) -> list[Node]:
         outputs = _floats_of(function, xs, along, fresh)
@@ -409,19 +409,19 @@ def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> lis
     """The result of `derived` for fresh inputs, at the values xs."""
     fresh = [new_input(x.shape, x.dtype, "wrt") for x in xs]
     values = dict(zip(fresh, (x.node for x in xs), strict=True))
-    return [Array(each) for each in substituted(derived(fresh), values)]
+    return [Array(output) for output in substituted(derived(fresh), values)]
 
 
 def _floats_of(
     function: Function, xs: Sequence[Array], at: Sequence[int], fresh: Sequence[Node]
 ) -> list[Array]:
-    """The results of floats, where some of the xs are others."""
-    given = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
-    return [y for y in map(lifted, function(*given.values())) if y.dtype.kind == "f"]
+    """The results of floats, with fresh inputs in place of some xs."""
+    arguments = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
+    return [y for y in map(lifted, function(*arguments.values())) if y.dtype.kind == "f"]
 
 
 def _without_slope(leaf: object) -> object:
-    """In a gradient: zeros in place of integers, other values as they are."""
+    """The leaf of a gradient for a leaf without one: zeros for an array of integers, else the same value."""
     return np.zeros_like(leaf) if is_traced(leaf) else leaf
 
 
@@ -432,23 +432,23 @@ def _is_active(leaf: object) -> TypeGuard[Array]:
 @explained("argnums")
 def _positions(argnums: int | Sequence[int], count: int, function: Function) -> list[int]:
     """The chosen ones of `count` arguments; negative numbers count from the last."""
-    given = [argnums] if isinstance(argnums, SupportsIndex) else argnums
-    found = [operator.index(i) + (count if i < 0 else 0) for i in given]
-    if len(set(found)) < len(found) or not all(0 <= i < count for i in found):
+    wanted = [argnums] if isinstance(argnums, SupportsIndex) else argnums
+    positions = [operator.index(i) + (count if i < 0 else 0) for i in wanted]
+    if len(set(positions)) < len(positions) or not all(0 <= i < count for i in positions):
         message = f"{name_of(function)}: argnums={argnums!r} of {count} positional arguments"
         raise GraphError("E1045", message, "argnums are different positions of arguments")
-    return found
+    return positions
 
 
-def loss_of(made: object, function: Function, has_aux: bool) -> tuple[Node, object]:
+def loss_of(result: object, function: Function, has_aux: bool) -> tuple[Node, object]:
     """The result of a function: the number to differentiate, and with `has_aux` the tree beside it."""
-    value, aux = made, None
+    value, aux = result, None
     if has_aux:
-        if not isinstance(made, tuple | list) or len(made) != 2:
-            said = f"{len(made)} values" if isinstance(made, tuple | list) else _said(made)
+        if not isinstance(result, tuple | list) or len(result) != 2:
+            said = f"{len(result)} values" if isinstance(result, tuple | list) else _said(result)
             message = f"{name_of(function)} gives {said}, and with has_aux=True a function gives a pair"
             raise GraphError("E1045", message, "return loss, aux")
-        value, aux = made
+        value, aux = result
     value = lifted(value) if is_value(value) else value
     if not _is_active(value) or value.size != 1:
         message = f"{name_of(function)} gives {_said(value)}, and a gradient is that of one float"
@@ -464,12 +464,12 @@ def _said(value: object) -> str:
 
 def nodes_in(tree: object) -> list[Node]:
     """The arrays of a function's result, in order, as `results_in`."""
-    return [lifted(each).node for each in results_in(tree)]
+    return [lifted(array).node for array in results_in(tree)]
 
 
 def name_of(function: object) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def _named(made: Function, function: Function) -> Function:
-    return update_wrapper(made, function, updated=())
+def _named(wrapper: Function, function: Function) -> Function:
+    return update_wrapper(wrapper, function, updated=())

@@ -109,10 +109,10 @@ class Step:
         return loss
 
     def _numbers(self, call: CallArguments) -> str:
-        """Those that all workers pass alike: of the optimizer and of the batch. They may be computed by another
-        library on each."""
+        """The numbers of the optimizer and the batch that all workers pass alike. Workers may compute them by different
+        libraries."""
         settings = [getattr(self.optimizer, name) for name in self.optimizer.settings]
-        numbers = [each.item() for each in call.arrays if not len(each.shape) and hasattr(each, "item")]
+        numbers = [array.item() for array in call.arrays if not len(array.shape) and hasattr(array, "item")]
         return " ".join(f"{x:.5g}" if isinstance(x, float) else str(x) for x in (*settings, *numbers))
 
     def wait(self) -> None:
@@ -126,16 +126,16 @@ class Step:
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of
         exchanges, by default those of the cluster, of `train`, or of a common host. All workers make a plan
-        together: so each worker asks, unless a step with such a batch was made before."""
+        together, so each worker calls this, unless a step with such a batch was made before."""
         planned = self._planned(CallArguments(*batch))
         costs = getattr(self.mesh, "costs", self.links) if links is None else links_of(links)
-        made = PlanExplanation(planned.plan, planned.workers_text(costs))
-        return made.dot if dot else made
+        explanation = PlanExplanation(planned.plan, planned.workers_text(costs))
+        return explanation.dot if dot else explanation
 
     @property
     def parameters(self) -> PyTree:
-        """In the form in which the optimizer got them, gathered from all workers where they are cut: each worker asks
-        for them."""
+        """In the form in which the optimizer got them, gathered from all workers where they are cut. All workers read
+        this property together."""
         return self._held.gathered()
 
     def planned_for(self, mesh: Mesh, *batch: object, by_cost: bool = True) -> _Planned:
@@ -148,7 +148,7 @@ class Step:
 
     def _planned(self, call: CallArguments) -> _Planned:
         updates = self.optimizer.advance(is_planned=True)
-        flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
+        flags = tuple(flag for _, update in updates for flag in update.settings if isinstance(flag, bool))
         key = call.key, flags, len(updates[0][1].settings)
         return self._plans.of(key, lambda: _Planned(self, call, self._held, self.mesh))
 
@@ -159,18 +159,18 @@ class _Planned:
     def __init__(
         self, step: Step, call: CallArguments, held: WorkerParameters, mesh: Mesh, by_cost: bool = False
     ) -> None:
-        parameters, given = held.inputs(), rows_of(call.arrays, mesh)
+        parameters, batch = held.inputs(), rows_of(call.arrays, mesh)
         wrt = map(Array, parameters)
         model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
         with tracing():
-            loss = step.loss(model, *call.of(given))
+            loss = step.loss(model, *call.of(batch))
         (output, self._aux), origin = loss_of(loss, step.loss, step.has_aux), dict[Node, Node]()
         self._has_aux, self._returned = step.has_aux, nodes_in(self._aux)
         aux = self._returned
         gradients = compute_gradient(output, parameters, origin=origin)
         links = mesh.costs if isinstance(mesh, Cluster) else step.links
         sizes = sizes_of(mesh, step.microbatches, held.held_bytes(), links, call.arrays)
-        layers = layers_of(output, parameters, given, origin, sizes, step.settings["memory"], held.owners)
+        layers = layers_of(output, parameters, batch, origin, sizes, step.settings["memory"], held.owners)
         if step.has_aux and (step.is_cut_into_shards or layers.microbatches > 1 or mesh.stages > 1):
             raise ValueError(
                 "has_aux has neither stages nor micro-batches, nor a mesh with consistent='bits'"
@@ -180,12 +180,12 @@ class _Planned:
         updates = step.optimizer.advance(is_planned=True)
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
         variables = _variables(updates, parameters, gradients, settings)
-        states = [state for each in variables for state in each.states]
-        kept = {new: given for each in variables for given, new in each.updates.items()}
-        outputs, inputs = [output, *aux, *kept], [*parameters, *given, *states, settings]
+        states = [state for variable in variables for state in variable.states]
+        kept = {new: old for variable in variables for old, new in variable.updates.items()}
+        outputs, inputs = [output, *aux, *kept], [*parameters, *batch, *states, settings]
         self._device = device_of(held.tensors[0])
         captured = [n.attributes["captured"].value for n in topological_order(*outputs) if n.op == "captured"]
-        numbers = [digest_of(as_tensor(self._device, each)) for each in captured] if mesh.watch else []
+        numbers = [digest_of(as_tensor(self._device, value)) for value in captured] if mesh.watch else []
         said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         said += *held.first, *numbers, *layers.said
         self.digest = sha1(
@@ -197,7 +197,7 @@ class _Planned:
         self._staged: StagePlan | None = None
         self._mesh = mesh
         self._choose: Choose | None = by_slang if by_cost else None
-        graph = StepGraph(outputs, inputs, given, kept, variables, step.optimizer.names)
+        graph = StepGraph(outputs, inputs, batch, kept, variables, step.optimizer.names)
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
         elif layers.microbatches > 1 or mesh.stages > 1:
@@ -209,8 +209,8 @@ class _Planned:
 
     def _by_shards(self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph) -> None:
         layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
-        given = graph.outputs, graph.inputs, graph.batch, graph.kept
-        runs = ConsistentPlan(*given, self._mesh, self._device, layouts, **step.settings)
+        parts = graph.outputs, graph.inputs, graph.batch, graph.kept
+        runs = ConsistentPlan(*parts, self._mesh, self._device, layouts, **step.settings)
         self.plan, self._run = runs.plan, runs.run
 
     def _by_stages(
@@ -223,8 +223,8 @@ class _Planned:
         links: Links,
     ) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
-        found = self._found(step, held, graph, mesh, layers, links)
-        local = self._local(step, held, graph, mesh, found)
+        sharding = self._sharding(step, held, graph, mesh, layers, links)
+        local = self._local(step, held, graph, mesh, sharding)
         layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
         staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
@@ -241,16 +241,16 @@ class _Planned:
         choose = self._choose
         if self._mesh.links:
             choose = of_first(chooser(self._device, None, Plan), self._mesh)
-        found = self._found(step, held, graph, self._mesh, layers, links)
-        local = self._local(step, held, graph, self._mesh, found)
-        made = chained(in_buckets(local.outputs, most_copied(step.settings["memory"])))
-        updated = made[len(made) - len(graph.kept) :]
+        sharding = self._sharding(step, held, graph, self._mesh, layers, links)
+        local = self._local(step, held, graph, self._mesh, sharding)
+        outputs = chained(in_buckets(local.outputs, most_copied(step.settings["memory"])))
+        updated = outputs[len(outputs) - len(graph.kept) :]
         place = dict(zip(updated, (local.inputs[node] for node in graph.kept.values()), strict=True))
         layouts = self._layouts(step, call, held, graph)
         inputs = [local.inputs.get(node, node) for node in graph.inputs]
         layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
         self.plan = Plan(
-            made,
+            outputs,
             inputs,
             self._device,
             layouts,
@@ -261,12 +261,12 @@ class _Planned:
         )
         self._run = self.plan.run
 
-    def _found(
+    def _sharding(
         self, step: Step, held: WorkerParameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
     ) -> Sharding | None:
         """The sharding of all nodes on a mesh, if it has to be searched for."""
         rows = rows_specs(graph.batch, mesh)
-        return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
+        return held.sharding_for(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
     def _local(
         self,
@@ -277,8 +277,8 @@ class _Planned:
         sharding: Sharding | None,
     ) -> Partition:
         """The graph of one worker of a mesh."""
-        parameters = [each.parameter for each in graph.variables]
-        states = [state for each in graph.variables for state in each.states]
+        parameters = [variable.parameter for variable in graph.variables]
+        states = [state for variable in graph.variables for state in variable.states]
         specs = held.specs_of(parameters, states, step.optimizer.advance(is_planned=True)) | rows_specs(
             graph.batch, mesh
         )
@@ -297,8 +297,8 @@ class _Planned:
         """How arguments lie in memory. The plans of workers have the same kernels, so their rows have no gaps."""
         if self._mesh.is_planned:
             return {}
-        found = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
-        return {node: at for node, at in found.items() if not self._mesh.links or node not in graph.batch}
+        layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
+        return {node: at for node, at in layouts.items() if not self._mesh.links or node not in graph.batch}
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
@@ -316,16 +316,16 @@ class _Planned:
         self._settings.host_view()[...] = updates[0][
             1
         ].settings  # memory that stays, so no call is bound anew
-        batch = (as_tensor(self._device, each) for each in call.arrays)
+        batch = (as_tensor(self._device, array) for array in call.arrays)
         if self._mesh.links:
-            batch = (each if layout_of(each).is_dense else copied(each) for each in batch)
+            batch = (x if layout_of(x).is_dense else copied(x) for x in batch)
         arrays = *batch, *_state_of(updates), self._settings
         value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
         loss = value.host_view()[0]
         if not self._has_aux:
             return loss
-        made = map(wrap_of(call.arrays), aux, self._returned)
-        return loss, filled(self._aux, made, is_result)
+        returned = map(wrap_of(call.arrays), aux, self._returned)
+        return loss, filled(self._aux, returned, is_result)
 
 
 def _tensors(step: Step, call: CallArguments, held: WorkerParameters) -> list[ArrayValue]:
@@ -341,32 +341,32 @@ def _variables(
     updates: Updates, parameters: Sequence[Node], gradients: Sequence[Node], settings: Node
 ) -> list[TrainedVariable]:
     """The parameters, inputs for their state, and the updates."""
-    count, made = 0, []
+    count, variables = 0, []
     for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
         states = [
-            new_input(parameter.shape, each.dtype, f"state{count + i}")
-            for i, each in enumerate(inputs_of(update.state))
+            new_input(parameter.shape, x.dtype, f"state{count + i}")
+            for i, x in enumerate(inputs_of(update.state))
         ]
         count += len(states)
         values = _updated(update, parameter, gradient, states, Array(settings))
-        made.append(TrainedVariable(parameter, states, values))
-    return made
+        variables.append(TrainedVariable(parameter, states, values))
+    return variables
 
 
 def _updated(
     update: ParameterUpdate, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
 ) -> dict[Node, Node]:
-    """New values of the parameter and its state, in the memory of which they go: the optimizer's own function, as an
-    operator."""
-    declared = [each.type.name for each in update.function.parameters][2 + len(state) :]
+    """New values of the parameter and its state: the optimizer's own function, as an operator. They are written to
+    the memory of the old values."""
+    declared = [p.type.name for p in update.function.parameters][2 + len(state) :]
     values = [
         value
         if isinstance(value, bool)
         else settings[k].astype(np.float32 if kind == "float" else np.float64)
         for k, (value, kind) in enumerate(zip(update.settings, declared, strict=True))
     ]
-    made = results_of(update.function, [*map(Array, [parameter, gradient, *state]), *values])
-    return {node: made[i].node for i, node in zip(sorted(made), [parameter, *state], strict=True)}
+    results = results_of(update.function, [*map(Array, [parameter, gradient, *state]), *values])
+    return {node: results[i].node for i, node in zip(sorted(results), [parameter, *state], strict=True)}
 
 
 def train(

@@ -52,22 +52,22 @@ def load(path: str | Path, like: PyTree = None) -> PyTree:
     read = _library("load_file")
     open_file(path).close()
     try:
-        found = read(path)
+        arrays = read(path)
     except (SAFETENSORS.SafetensorError, KeyError, TypeError, ValueError) as error:
         raise GraphError("E1046", f"{path} is damaged, or not of NumPy's types: {error}") from None
     if like is None:
-        return _nested(found)
+        return _nested(arrays)
     wanted = dict(_named(like))
-    wrong = [f"{name} is missing" for name in wanted.keys() - found.keys()]
-    wrong += [f"{name} is not asked for" for name in found.keys() - wanted.keys()]
-    for name in wanted.keys() & found.keys():
-        forms = [f"{x.dtype}{list(x.shape)}" for x in (found[name], _host(wanted[name]))]
+    wrong = [f"{name} is missing" for name in wanted.keys() - arrays.keys()]
+    wrong += [f"{name} is not asked for" for name in arrays.keys() - wanted.keys()]
+    for name in wanted.keys() & arrays.keys():
+        forms = [f"{x.dtype}{list(x.shape)}" for x in (arrays[name], _host(wanted[name]))]
         wrong += [f"{name} is {forms[0]}, not {forms[1]}"] if forms[0] != forms[1] else []
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise GraphError("E1046", f"{path}: {', '.join(sorted(wrong)[:5])}{more}")
     pairs = zip(leaves(like, is_array), wanted, strict=True)
-    return filled(like, (_in_form_of(leaf, found[name]) for leaf, name in pairs), is_array)
+    return filled(like, (_in_form_of(leaf, arrays[name]) for leaf, name in pairs), is_array)
 
 
 def _library(name: str) -> Any:  # a function of safetensors
@@ -104,10 +104,10 @@ def _named(tree: object, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Array
         yield from _named(value, (*way, str(key)))
 
 
-def _nested(found: dict[str, np.ndarray]) -> object:
+def _nested(arrays: dict[str, np.ndarray]) -> object:
     """Dicts by the parts of names."""
     tree: dict[str, object] = {}
-    for name, value in found.items():
+    for name, value in arrays.items():
         *way, last = name.split(".")
         at = tree
         for part in way:
@@ -122,9 +122,9 @@ def _nested(found: dict[str, np.ndarray]) -> object:
 def _listed(tree: object) -> object:
     if not isinstance(tree, dict):
         return tree
-    made = {key: _listed(value) for key, value in tree.items()}
-    numbers = [str(i) for i in range(len(made))]
-    return [made[i] for i in numbers] if made and made.keys() == set(numbers) else made
+    children = {key: _listed(value) for key, value in tree.items()}
+    numbers = [str(i) for i in range(len(children))]
+    return [children[i] for i in numbers] if children and children.keys() == set(numbers) else children
 
 
 def _host(leaf: ArrayValue) -> np.ndarray | np.generic:

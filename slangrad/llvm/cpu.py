@@ -22,7 +22,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import Line
 from slangrad.ir.data.types import Pointer, Struct
 from slangrad.ir.ops.core import Function, Op, Value, walk
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_arithmetic
 from slangrad.llvm import functions
 from slangrad.llvm.launch import polling, reports
 from slangrad.llvm.launch.launch import field_address, field_at, read_field, write_field
@@ -319,7 +319,7 @@ def _is_invariant(op: Op) -> bool:
     if op.name == "load":
         address = op.operands[0].type
         return isinstance(address, Pointer) and address.space == "constant"
-    return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE
+    return is_arithmetic(op)
 
 
 def first_lanes(e: RegionEmitter, count: str) -> str:

@@ -50,8 +50,8 @@ class Unsaved(Exception):
 
 
 _CLASSES: dict[str, type] = {
-    each.__name__: each
-    for each in (
+    kind.__name__: kind
+    for kind in (
         Role, StreamSpec, Family, ViewFamily, ElementsLeaf, WholeTensor, ViewTensor, BufferLeaf, Uniform,
         values.Cell, values.CellPart,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
@@ -81,7 +81,7 @@ _NAMED: dict[str, object] = {
     "give itself":   results.give_itself,
 }
 # fmt: on
-_NAMES = {id(thing): name for name, thing in _NAMED.items()}
+_NAMES = {id(value): name for name, value in _NAMED.items()}
 
 
 # --- To data ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.layout import element_size
 from slangrad.ir.data.types import BOOL, U64, Lanes, Scalar, pointer_of
 from slangrad.ir.ops.core import Function, Op, Region, Value, walk
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_arithmetic
 from slangrad.spmd.uniformity import Shapes
 from slangrad.spmd.widen import widen
 from slangrad.spmd.width import live_bytes
@@ -40,8 +40,8 @@ class CoarseKernel:
 def coarsen(kernel: Function) -> CoarseKernel | None:
     """The kernel for a few threads at a time, where that is worth it."""
     inner = [op for branch in kernel.region.ops for op in walk(*branch.regions)]
-    if not all(map(_is_pure, inner)) or not all(
-        op.name in ADDRESSES | {"load", "store"} or _is_pure(op) for op in kernel.region.ops
+    if not all(map(_computes, inner)) or not all(
+        op.name in ADDRESSES | {"load", "store"} or _computes(op) for op in kernel.region.ops
     ):
         return None
     shapes = Shapes(kernel, MOST_LANES)
@@ -64,8 +64,8 @@ def _power_below(number: int) -> int:
     return 1 << number.bit_length() >> 1
 
 
-def _is_pure(op: Op) -> bool:
-    return op.name == "if" or (op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE)
+def _computes(op: Op) -> bool:
+    return op.name == "if" or is_arithmetic(op)
 
 
 def _size_in_row(op: Op, shapes: Shapes) -> int | None:

@@ -18,8 +18,8 @@ from slangrad.ir.data.numbers import least
 from slangrad.ir.data.types import BOOL, I64, U32, Pointer, pointer, pointer_of
 from slangrad.ir.ops.control import carried
 from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value, walk
-from slangrad.ir.ops.effects import primitive_effect
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_pure
+from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.group_values import GroupValues
 
@@ -115,8 +115,7 @@ class _GroupSplit:
         return nodes
 
     def _is_fixed(self, op: Op) -> bool:
-        pure = op.name in PRIMITIVES and primitive_effect(op.name, op.operands) == PURE
-        return pure and all(map(self.values.is_fixed, op.results))
+        return is_pure(op) and all(map(self.values.is_fixed, op.results))
 
     # --- kept values
 
@@ -155,8 +154,7 @@ class _GroupSplit:
             return 0
         if value not in self._costs:
             op = self.values.makers.get(value)
-            pure = op is not None and op.name in PRIMITIVES and op.name not in _STAYS
-            if op is None or not pure or primitive_effect(op.name, op.operands) != PURE:
+            if op is None or op.name in _STAYS or not is_pure(op):
                 self._costs[value] = CHEAP + 1
             else:
                 inner = sum(map(self._cost, op.operands))

@@ -21,7 +21,8 @@ from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.types import Scalar, Type, lanes
 from slangrad.ir.ops.control import merged
 from slangrad.ir.ops.core import Function, Op, Parameter, Region, Value, without
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_arithmetic
+from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.spmd.forms import LaneForms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
 from slangrad.spmd.shapes import LaneShape, passed_as
@@ -201,7 +202,7 @@ def _pure_cost(region: Region) -> float:
     for op in region.ops:
         if op.name == "if":
             total += 2 + sum(_pure_cost(r) for r in op.regions)
-        elif op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE:
+        elif is_arithmetic(op):
             total += PRIMITIVES[op.name].cost * (2 if _is_wide(op.results[0].type) else 1)
         else:
             return float("inf")

@@ -58,7 +58,7 @@ class Summed:
     @property
     def in_ir(self) -> list[Function]:
         functions = [*self.functions, self.kernel]
-        return functions if self.sums is None else [*functions, self.sums.finish]
+        return functions if self.sums is None or self.sums.finish is None else [*functions, self.sums.finish]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +109,9 @@ def find_sums(flat: FlatKernel) -> Summed:
     if sums is None:
         return Summed(flat, None, flat.functions)
     context = PassContext(flat.options)
-    sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=TIDYING.over(sums.finish, context))
-    return Summed(flat, sums, (*called, sums.literal))
+    finish = sums.finish and TIDYING.over(sums.finish, context)
+    sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=finish)
+    return Summed(flat, sums, called if sums.literal is None else (*called, sums.literal))
 
 
 def widen_kernel(summed: Summed, architecture: str) -> Widened:

@@ -49,7 +49,10 @@ def run(kernel, arguments, grid, blocks=BLOCKS) -> Outcome:
     (count, _, _), (threads, _, _) = blocks_that_stay(grid, sums.kernel.attributes["group_size"], blocks)
     partials = np.full(count * sums.row, 0xFF, np.uint8)
     launch = dict(zip(("nx", "ny", "nz"), grid), partials=partials.ctypes.data, rows=count)
-    for function, size in ((sums.kernel, count * threads), (sums.finish, sums.count * 32)):
+    launches = [(sums.kernel, count * threads)]
+    if sums.finish is not None:
+        launches.append((sums.finish, sums.count * 32))
+    for function, size in launches:
         run_kernel(program, function.name, address, (size, 1, 1), reports, launch=launch)
     return Outcome(arrays, reports)
 

@@ -272,7 +272,7 @@ def test_convolution_and_batch_norm_become_one() -> None:
 
 def test_enumeration_finds_what_is_marked_as_found() -> None:
     """By graphs of up to three operations."""
-    wanted = {each for _, each in CHOICES if each} | {rule.found for rule in PATTERNS if rule.found}
+    wanted = {each for _, each in CHOICES if each} | {rule.enumerated for rule in PATTERNS if rule.enumerated}
     made = set()
     for size, names in (
         (2, ["neg", "+", "-"]),

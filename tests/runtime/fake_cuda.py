@@ -313,6 +313,10 @@ class FakeBindings:
         function = summed.kernel if name == b"kernel" else summed.sums.finish
         return Result.CUDA_SUCCESS, self._handle((summed, lanes, function))
 
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, handle, threads, shared):
+        assert threads == 128 and shared == self.shared.get(handle, 0)
+        return Result.CUDA_SUCCESS, 2
+
     def cuFuncSetAttribute(self, function, name, value):
         assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
         self.shared[function] = value

@@ -211,18 +211,18 @@ class Module(Unique, Names):
     def find_function(self, name: str) -> Function | None:
         """The functions of a name, generic arguments perhaps in it; None when there are none."""
         if self._generation.expired or name not in self._found:
-            known = self.known
-            self._found[name] = self._find(known, name, name, lambda view: view.find_functions(name), None)
+            module = self.known
+            self._found[name] = self._find(module, name, name, lambda view: view.find_functions(name), None)
         return self._found[name]
 
     def _find(
-        self, known: KnownModule, label: str, name: str, views: Find, struct: Struct | None
+        self, module: KnownModule, label: str, name: str, views: Find, struct: Struct | None
     ) -> Function | None:
         """Functions, if there are any; `label` names them in this module."""
-        exists = UNKNOWN if known.generation.is_parsed else known.facts.get("function", label)
+        exists = UNKNOWN if module.generation.is_parsed else module.facts.get("function", label)
         if exists is UNKNOWN:
-            exists = bool(views(known.view))
-            known.facts.put("function", label, exists)
+            exists = bool(views(module.view))
+            module.facts.put("function", label, exists)
         if not exists:
             return None
         key = label if struct is None else f"{label} of {struct.spelled}"
@@ -269,17 +269,17 @@ class Module(Unique, Names):
         strict = self.options.get("strict_broadcasting", False)
 
         def caller(generation: Generation) -> Caller:
-            known = generation.of(self._loaded)
+            module = generation.of(self._loaded)
 
             def binder() -> Binder:
-                functions = FRONT.without_library(views(known.view))
+                functions = FRONT.without_library(views(module.view))
                 if not functions:
                     raise self._missing(label, "function")
-                candidates = [FRONT.candidate_of(view, known.all_types) for view in functions]
-                bind: Binder = FRONT.Binder(name, candidates, known.all_types, known.imports)
+                candidates = [FRONT.candidate_of(view, module.all_types) for view in functions]
+                bind: Binder = FRONT.Binder(name, candidates, module.all_types, module.imports)
                 return bind
 
-            store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
+            store = PlanStore(module.key, label, generation.settings, generation.target, module.types)
             return Caller(name, binder, generation, store, strict, self)
 
         return Function(self, name, RenewedCaller(self.session, caller), struct)

@@ -54,8 +54,8 @@ def _of_reference(
 ) -> FunctionReflection:
     arguments = reference.substitution
     keys = (key for key in visible_parameters(reference.declaration) if key in arguments)
-    known = tuple((key, arguments[key]) for key in keys if not (interfaces and is_added(key)))
-    return context.make(FunctionReflection, reference.declaration, known)
+    bound = tuple((key, arguments[key]) for key in keys if not (interfaces and is_added(key)))
+    return context.make(FunctionReflection, reference.declaration, bound)
 
 
 def _checked(types: Sequence[TypeReflection]) -> list[Type]:
@@ -65,7 +65,7 @@ def _checked(types: Sequence[TypeReflection]) -> list[Type]:
 class FunctionReflection(Attributed):
     """A function, method or constructor. Equal ones of one program are one object."""
 
-    __slots__ = ("_known", "declaration")
+    __slots__ = ("_bound", "declaration")
 
     is_overloaded = False
 
@@ -73,11 +73,11 @@ class FunctionReflection(Attributed):
         self,
         context: ReflectionContext,
         declaration: Declared,
-        known: tuple[tuple[GenericKey, GenericArgument], ...],
+        bound: tuple[tuple[GenericKey, GenericArgument], ...],
     ) -> None:
         super().__init__(context)
         self.declaration = declaration
-        self._known = dict(known)
+        self._bound = dict(bound)
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{p.name}: {p.type.full_name}" for p in self.parameters)
@@ -139,14 +139,14 @@ class FunctionReflection(Attributed):
 
     @property
     def _view(self) -> FunctionView:
-        return FunctionView(self._context.program, Candidate(self.declaration, self._known))
+        return FunctionView(self._context.program, Candidate(self.declaration, self._bound))
 
     @property
     def views(self) -> list[FunctionView]:
         """For a call: generic arguments of its own are as if they were written."""
-        named = [key for key in written_generics(self.declaration) if key in self._known]
-        around = {key: argument for key, argument in self._known.items() if key not in named}
-        explicit = tuple(self._known[key] for key in named)
+        named = [key for key in written_generics(self.declaration) if key in self._bound]
+        around = {key: argument for key, argument in self._bound.items() if key not in named}
+        explicit = tuple(self._bound[key] for key in named)
         candidate = Candidate(self.declaration, around, explicit=explicit)
         return [FunctionView(self._context.program, candidate)]
 

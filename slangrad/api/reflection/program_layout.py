@@ -289,22 +289,22 @@ class ProgramLayout(BaseReflectionObject):
 
     def require_type_by_name(self, name: str) -> TypeReflection:
         """A type by name; CallError (E1012) where there is none."""
-        return _required(self.find_type_by_name(name), "type", name, self._names("type_names"))
+        return required(self.find_type_by_name(name), "type", name, self._names("type_names"))
 
     def require_function_by_name(self, name: str) -> FunctionReflection:
         """The functions of a name; CallError (E1012) where there are none."""
-        return _required(self.find_function_by_name(name), "function", name, self._names("function_names"))
+        return required(self.find_function_by_name(name), "function", name, self._names("function_names"))
 
     def require_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection:
         """The methods of a name; CallError (E1012) where there are none."""
         method = self.find_function_by_name_in_type(type, name)
         names = type._context.view.member_names(type.checked)
-        return _required(method, f"method in '{type.full_name}'", name, names)
+        return required(method, f"method in '{type.full_name}'", name, names)
 
     def require_entry_point_by_name(self, name: str) -> EntryPointLayout:
         """An entry point; CallError (E1012) where there is none."""
         names = [entry.name_override for entry in self.entry_points]
-        return _required(self.find_entry_point_by_name(name), "entry point", name, names)
+        return required(self.find_entry_point_by_name(name), "entry point", name, names)
 
     def _names(self, kind: str) -> list[str]:
         return [name for context in self._contexts for name in getattr(context.view, kind)()]
@@ -328,7 +328,8 @@ class ProgramLayout(BaseReflectionObject):
             return t is not None
 
 
-def _required(result: Result | None, kind: str, name: str, names: Iterable[str]) -> Result:
+def required(result: Result | None, kind: str, name: str, names: Iterable[str]) -> Result:
+    """A lookup's result. CallError (E1012) where there is none, with the most similar of `names`, or all of them."""
     if result is None:
         raise CallError("E1012", f"there is no {kind} named '{name}'", (), suggestion(name, names))
     return result

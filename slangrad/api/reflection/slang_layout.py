@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.functions import FieldConstructor, FunctionReflection
-from slangrad.api.reflection.program_layout import ProgramLayout
+from slangrad.api.reflection.program_layout import ProgramLayout, required
 from slangrad.api.reflection.types import TypeReflection
 from slangrad.call.binding.program import CallCandidate, candidate_of
 from slangrad.check.model import types as checked
@@ -34,7 +34,7 @@ _SCALARS = {ScalarKind.none: UNKNOWN, **{ScalarKind[scalar_kind(t)]: t for t in 
 
 
 class SlangProgramLayout:
-    """A program, by names. `require_...` raise ValueError where `find_...` return None. `generation` counts the
+    """A program, by names. `require_...` raise CallError (E1012) where `find_...` return None. `generation` counts the
     reloads of the program.
     """
 
@@ -90,9 +90,9 @@ class SlangProgramLayout:
         return self.type_of(self._names[name])
 
     def require_type_by_name(self, name: str) -> SlangType:
-        """A type by name; ValueError where there is none."""
+        """A type by name; CallError (E1012) where there is none."""
         t, names = self.find_type_by_name(name), self.types.view.type_names()
-        return _required(t, f"Type '{name}' not found; the module has", names)
+        return required(t, "type", name, names)
 
     def scalar_type(self, scalar_type: ScalarKind) -> SlangType:
         return self.type_of(_SCALARS[scalar_type])
@@ -143,21 +143,19 @@ class SlangProgramLayout:
         return self._find(None, name)
 
     def require_function_by_name(self, name: str) -> SlangFunction:
-        """The functions of a name; ValueError where there are none."""
+        """The functions of a name; CallError (E1012) where there are none."""
         function, names = self.find_function_by_name(name), self.types.view.function_names()
-        return _required(function, f"Function '{name}' not found; the module has", names)
+        return required(function, "function", name, names)
 
     def find_function_by_name_in_type(self, type: SlangType, name: str) -> SlangFunction | None:
         """The methods of a name, static ones too; `__init` (`$init`) are the constructors."""
         return self._find(self.type_of(type.checked), name)
 
     def require_function_by_name_in_type(self, type: SlangType, name: str) -> SlangFunction:
-        """The methods of a name; ValueError where there are none."""
-        function, names = (
-            self.find_function_by_name_in_type(type, name),
-            self.types.view.member_names(type.checked),
-        )
-        return _required(function, f"Function '{name}' not found in type '{type.full_name}'; it has", names)
+        """The methods of a name; CallError (E1012) where there are none."""
+        method = self.find_function_by_name_in_type(type, name)
+        names = self.types.view.member_names(type.checked)
+        return required(method, f"method in '{type.full_name}'", name, names)
 
     def _find(self, owner: SlangType | None, name: str) -> SlangFunction | None:
         self._refresh()
@@ -204,15 +202,6 @@ def _found_again(t: SlangType, types: ModuleTypes) -> Type | None:
     if t.checked in (VOID, UNKNOWN):
         return t.checked
     return None if t.is_generic else types.find(t.spelled)
-
-
-Result = TypeVar("Result")
-
-
-def _required(result: Result | None, message: str, names: Sequence[str]) -> Result:
-    if result is None:
-        raise ValueError(f"{message} {', '.join(names) or 'none'}")
-    return result
 
 
 class SlangFunction:

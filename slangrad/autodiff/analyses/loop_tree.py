@@ -16,8 +16,7 @@ from slangrad.autodiff.analyses.halves import USUAL_TRIPS, Halves
 from slangrad.ir.data.types import U32, Array, Struct, Type, contains, is_integer, is_tape
 from slangrad.ir.ops.control import LOOPS, carried
 from slangrad.ir.ops.core import Op, Region, Value, number_of
-from slangrad.ir.ops.effects import primitive_effect
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_pure
 
 MOST_RUNS = 1_000_000  # a guess, of a nest of loops
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
@@ -214,9 +213,7 @@ class LoopTree:
         return self.homes[value] is self.top or value in self._fixed
 
     def _is_made_of_fixed(self, op: Op) -> bool:
-        if op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
-            return False
-        return all(map(self.is_fixed, op.operands))
+        return is_pure(op) and all(map(self.is_fixed, op.operands))
 
     def is_linear(self, loop: Loop) -> bool:
         """Whether positions follow from indices: inner loops turn equally often in each iteration around."""

@@ -334,7 +334,10 @@ def _compare_signatures(
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
         return None
-    renamed: Bindings = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
+    renamed: Bindings = {
+        **seen,
+        **{parameter: self_argument(other) for parameter, other in zip(theirs, mine)},
+    }
     wanted = signature_of(checker, DeclRef(requirement, renamed))
     offered = signature_of(checker, member.reference)
     if len(wanted.parameters) != len(offered.parameters):

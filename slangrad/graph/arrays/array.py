@@ -50,9 +50,9 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
 }  # fmt: skip
 
 
-def refuse(name: str, **given: object) -> None:
+def refuse(name: str, **keywords: object) -> None:
     """GraphError (E1040) for keywords that would change the result."""
-    for key, value in given.items():
+    for key, value in keywords.items():
         if value is None or value is np._NoValue:
             continue
         if not isinstance(value, bool | str) or value not in NEUTRAL.get(key, ()):
@@ -65,15 +65,15 @@ def implements(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Register the traced version of NumPy's functions, and of a method of arrays; `**_` takes refused keywords."""
 
-    def enter(own: Callable[P, R]) -> Callable[P, R]:
-        name, known = method or called(functions[0]).removeprefix("np."), signature(own).parameters
+    def enter(function: Callable[P, R]) -> Callable[P, R]:
+        name, parameters = method or called(functions[0]).removeprefix("np."), signature(function).parameters
 
-        @wraps(own)
+        @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
-            return own(*args, **kwargs)
+            refuse(name, **{key: value for key, value in kwargs.items() if key not in parameters})
+            return function(*args, **kwargs)
 
-        entered = explained(name)(checked if "_" in known else own)
+        entered = explained(name)(checked if "_" in parameters else function)
         FUNCTIONS.update(dict.fromkeys(functions, entered))
         if method:
             METHODS[method] = entered
@@ -106,10 +106,13 @@ def called(function: Callable[..., object]) -> str:
 
 
 def unknown(function: Callable[..., object]) -> GraphError:
-    """Of a function that has no operator."""
+    """The error for a function that has no operator."""
     name = called(function)
-    known = [*map(called, FUNCTIONS), *(f"np.{n}" for n in OPS if isinstance(getattr(np, n, None), np.ufunc))]
-    within = [each for each in known if each.removeprefix("np.") in name.removeprefix("np.")]
+    traced = [
+        *map(called, FUNCTIONS),
+        *(f"np.{n}" for n in OPS if isinstance(getattr(np, n, None), np.ufunc)),
+    ]
+    within = [n for n in traced if n.removeprefix("np.") in name.removeprefix("np.")]
     near = f"did you mean {max(within, key=len)}? " if within and name.count(".") == 1 else ""
     is_whole = name.startswith(("np.linalg.", "np.fft."))  # its elements depend on all of an array
     advice = OUTSIDE if is_whole else f"{near}a Slang function can be called"
@@ -117,7 +120,7 @@ def unknown(function: Callable[..., object]) -> GraphError:
 
 
 class Captured:
-    """An array that a function found outside of its arguments. It is read anew by each call."""
+    """An array that is no argument of the function that reads it. Each call reads it anew."""
 
     __slots__ = ("_held",)
 
@@ -232,8 +235,8 @@ class Array(NDArrayOperatorsMixin):
             "assignment", "arrays in graphs do not change: np.where and np.concatenate make new ones"
         )
 
-    def _unknown(self, what: str, instead: str) -> TracedValueError:
-        return TracedValueError("E1041", f"{what} of a traced array {self.node!r} is not known yet", instead)
+    def _unknown(self, fact: str, instead: str) -> TracedValueError:
+        return TracedValueError("E1041", f"{fact} of a traced array {self.node!r} is not known yet", instead)
 
     # --- NumPy's protocols
 
@@ -255,13 +258,13 @@ class Array(NDArrayOperatorsMixin):
         self, function: object, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Array:
         """A call of a Slang function with a traced array is a node."""
-        made: Array = METHODS["__slangrad_call__"](self, function, args, kwargs)
-        return made
+        result: Array = METHODS["__slangrad_call__"](self, function, args, kwargs)
+        return result
 
     def __getattr__(self, name: str) -> Any:  # a method of the table
         if name in METHODS:
             return METHODS[name].__get__(self)
-        names = [each for each in (*METHODS, *dir(Array)) if each[0] != "_" and hasattr(np.ndarray, each)]
+        names = [n for n in (*METHODS, *dir(Array)) if n[0] != "_" and hasattr(np.ndarray, n)]
         near = get_close_matches(name, names, 1)
         meant = f"; did you mean '{near[0]}'?" if near else ""
         raise UnknownAttributeError("E1040", f"a traced array has no attribute '{name}'{meant}")
@@ -280,13 +283,13 @@ class Array(NDArrayOperatorsMixin):
         return Array(make("slice", [self.node], shape, self.dtype, starts=starts, steps=steps))
 
     def placed(self, shape: Shape, starts: Shape, steps: Shape) -> Array:
-        """Zeros of a shape, with these elements where `sliced` would find them."""
+        """Zeros of a shape, with these elements where `sliced` would read them."""
         if shape == self.shape and not any(starts) and all(step == 1 for step in steps):
             return self
         return Array(make("place", [self.node], shape, self.dtype, starts=starts, steps=steps))
 
     def added_along(self, index: Array, shape: Shape, axis: int) -> Array:
-        """Zeros of a shape, to which elements are added where `np.take_along_axis` would find them."""
+        """Zeros of a shape, to which elements are added where `np.take_along_axis` would read them."""
         return Array(make("add_along", [self.node, index.node], shape, self.dtype, axis=axis))
 
     def counted(self, shape: Shape, axis: int, dtype: DType) -> Array:
@@ -302,23 +305,23 @@ class Array(NDArrayOperatorsMixin):
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
         if sizes.count(-1) == 1 and prod(sizes):
             sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
-        found = tuple(map(index, sizes))
-        if prod(found) != self.size or min(found, default=0) < 0:
+        target = tuple(map(index, sizes))
+        if prod(target) != self.size or min(target, default=0) < 0:
             message = f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
             raise GraphError("E1042", message)
-        return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
+        return self if target == self.shape else Array(make("reshape", [self.node], target, self.dtype))
 
     @explained("transpose")
     def transpose(self, *axes: Operand) -> Array:
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
-        order = range(self.ndim)[::-1] if given is None or len(given) == 0 else given
-        found = tuple(axis_of(each, self.ndim) for each in order)
-        if sorted(found) != list(range(self.ndim)):
+        wanted = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+        order = range(self.ndim)[::-1] if wanted is None or len(wanted) == 0 else wanted
+        turned = tuple(axis_of(axis, self.ndim) for axis in order)
+        if sorted(turned) != list(range(self.ndim)):
             raise GraphError("E1042", f"transpose: axes {tuple(order)} are no order of {self.ndim} axes")
-        if found == tuple(range(self.ndim)):
+        if turned == tuple(range(self.ndim)):
             return self
         return Array(
-            make("transpose", [self.node], tuple(self.shape[i] for i in found), self.dtype, order=found)
+            make("transpose", [self.node], tuple(self.shape[i] for i in turned), self.dtype, order=turned)
         )
 
     def swapaxes(self, a: int, b: int) -> Array:
@@ -342,17 +345,17 @@ class Array(NDArrayOperatorsMixin):
 
     @explained("astype")
     def astype(self, dtype: ToDType, casting: Casting = "unsafe", **rest: object) -> Array:
-        """The values in another type. A conversion to bool asks whether they are not zero."""
+        """The values in another type. As bool they are true where they are not zero."""
         refuse("astype", **rest)
-        found = checked_type(np.dtype(dtype))
-        if not np.can_cast(self.dtype, found, casting):
-            raise GraphError("E1042", f"{self.dtype} cannot be cast to {found}: casting is {casting!r}")
-        if found == self.dtype:
+        target = checked_type(np.dtype(dtype))
+        if not np.can_cast(self.dtype, target, casting):
+            raise GraphError("E1042", f"{self.dtype} cannot be cast to {target}: casting is {casting!r}")
+        if target == self.dtype:
             return self
-        if found == BOOL:
-            made: Array = self != 0
-            return made
-        return Array(make("convert", [self.node], self.shape, found))
+        if target == BOOL:
+            is_nonzero: Array = self != 0
+            return is_nonzero
+        return Array(make("convert", [self.node], self.shape, target))
 
     def __pow__(self, other: Operand) -> Operand:
         # As NumPy has it: the operator is a square here, of booleans in int8.
@@ -361,9 +364,9 @@ class Array(NDArrayOperatorsMixin):
     def __getitem__(self, index: object) -> Array:
         parts = index if isinstance(index, tuple) else (index,)
         # An empty list has no integers, so NumPy would take it for floats.
-        parts = tuple(np.zeros(0, int) if isinstance(each, list) and not each else each for each in parts)
-        found: Array = METHODS["__getitem__"](self, parts)
-        return found
+        parts = tuple(np.zeros(0, int) if isinstance(part, list) and not part else part for part in parts)
+        result: Array = METHODS["__getitem__"](self, parts)
+        return result
 
 
 def axis_of(axis: object, ndim: int) -> int:
@@ -382,11 +385,11 @@ def along(x: Array, axis: object) -> tuple[Array, int]:
 
 def axes_of(axis: object, ndim: int) -> tuple[int, ...]:
     """The axes of a reduction: None is all."""
-    given = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
-    found = tuple(sorted(axis_of(each, ndim) for each in given))
-    if len(set(found)) != len(found):
-        raise GraphError("E1042", f"axes {tuple(given)}: one is there twice")
-    return found
+    wanted = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    counted = tuple(sorted(axis_of(place, ndim) for place in wanted))
+    if len(set(counted)) != len(counted):
+        raise GraphError("E1042", f"axes {tuple(wanted)}: one is there twice")
+    return counted
 
 
 def checked_type(dtype: DType) -> DType:
@@ -447,8 +450,8 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Operand], dtype: ToDType = Non
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if name not in OPS or OPS[name].kind != "map":
         raise unknown(ufunc)
-    given = [each if type(each) in (bool, int, float) else lifted(each) for each in inputs]
-    kinds = [type(each) if not isinstance(each, Array) else each.dtype for each in given]
+    operands = [x if type(x) in (bool, int, float) else lifted(x) for x in inputs]
+    kinds = [type(x) if not isinstance(x, Array) else x.dtype for x in operands]
     kinds = [BOOL if kind is bool else kind for kind in kinds]
     try:
         wanted = (*[None] * ufunc.nin, None if dtype is None else np.dtype(dtype))
@@ -456,15 +459,15 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Operand], dtype: ToDType = Non
     except TypeError:
         types = ", ".join(map(str, kinds)) + ("" if dtype is None else f" and dtype={np.dtype(dtype)}")
         raise GraphError("E1042", f"np.{ufunc.__name__} is not defined for {types}") from None
-    if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(given[1]):
+    if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(operands[1]):
         message = "power: an integer to the power of an integer that is or may be negative"
         raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
-    if resolved[-1] == BOOL and any(map(is_beyond, given, resolved)):
+    if resolved[-1] == BOOL and any(map(is_beyond, operands, resolved)):
         # All elements lie on one side of the number.
-        said = ufunc(*(each if type(each) is int else np.zeros((), each.dtype) for each in given))
-        return constant(said).broadcast_to(next(each.shape for each in given if isinstance(each, Array)))
-    if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
-        return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
+        said = ufunc(*(x if type(x) is int else np.zeros((), x.dtype) for x in operands))
+        return constant(said).broadcast_to(next(x.shape for x in operands if isinstance(x, Array)))
+    if [kind.kind for kind in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
+        return _of_signs(ufunc, *(_operand(x, to) for x, to in zip(operands, resolved, strict=False)))
     if name in ("floor", "ceil", "trunc") and resolved[0].kind in "biu":
         name = "positive"
     elif name in _OF_BOOLS and resolved[0] == BOOL:
@@ -473,7 +476,7 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Operand], dtype: ToDType = Non
         resolved = (INT, BOOL)
     elif name in _BITWISE and resolved[0] != BOOL:
         resolved = (BOOL,) * len(resolved)
-    return mapped(name, [_operand(each, to) for each, to in zip(given, resolved, strict=False)], resolved[-1])
+    return mapped(name, [_operand(x, to) for x, to in zip(operands, resolved, strict=False)], resolved[-1])
 
 
 _OF_BOOLS = {
@@ -512,14 +515,14 @@ def _operand(value: object, dtype: DType) -> Array:
 
 def mapped(op: str, inputs: Sequence[Array], dtype: DType, **attributes: Unpack[NodeAttributes]) -> Array:
     """A map over inputs that are broadcast against each other."""
-    shapes = [each.shape for each in inputs]
+    shapes = [x.shape for x in inputs]
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        said = " and ".join(str(each) for each in shapes)
+        said = " and ".join(str(shape) for shape in shapes)
         note = "sizes are equal or 1, counted from the last axis"
         raise GraphError("E1042", f"{op}: shapes {said} do not fit", note) from None
-    nodes = [each.broadcast_to(shape).node for each in inputs]
+    nodes = [x.broadcast_to(shape).node for x in inputs]
     return Array(make(op, nodes, shape, checked_type(dtype), **attributes))
 
 
@@ -551,12 +554,12 @@ def reduced(
     if x.dtype == BOOL:
         name = name if empty else {"sum": "max", "prod": "min"}.get(name, name)
         bits = x.astype(np.uint8)
-        made: Array = Array(make(name, [bits.node], shape, bits.dtype, axes=axes)) != 0
+        result: Array = Array(make(name, [bits.node], shape, bits.dtype, axes=axes)) != 0
     else:
-        made = Array(make(name, [x.node], shape, x.dtype, axes=axes)) if axes else x
+        result = Array(make(name, [x.node], shape, x.dtype, axes=axes)) if axes else x
     if keepdims in (False, np._NoValue):
-        return made
-    return made.reshape(tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
+        return result
+    return result.reshape(tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
 def matmul(a: object, b: object) -> Array:
@@ -566,5 +569,5 @@ def matmul(a: object, b: object) -> Array:
         note = "the last axis of the first is the last but one of the second"
         raise GraphError("E1042", f"matmul: shapes {a.shape} and {b.shape} do not fit", note)
     m, n = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
-    made: Array = FUNCTIONS[np.einsum](f"...{m}k,...k{n}->...{m}{n}", a, b)
-    return made
+    product: Array = FUNCTIONS[np.einsum](f"...{m}k,...k{n}->...{m}{n}", a, b)
+    return product

@@ -19,31 +19,31 @@ from slangrad.graph.ir.node import make
 
 
 @implements(np.einsum)
-def einsum(letters: str, *given: object, optimize: object = False, **_: object) -> Array:
+def einsum(letters: str, *arrays: object, optimize: object = False, **_: object) -> Array:
     """np.einsum; each letter stands at most once in an operand. GraphError: E1040 for diagonals, E1042 where shapes do
     not fit."""
-    operands = [lifted(each) for each in given]
+    operands = [lifted(array) for array in arrays]
     ins, out = _parsed(letters, operands)
     sizes: dict[str, int] = {}
     for names, x in zip(ins, operands, strict=True):
         for name, n in zip(names, x.shape, strict=True):
             if sizes.setdefault(name, n) != n and 1 not in (n, sizes[name]):
-                shapes = ", ".join(str(each.shape) for each in operands)
+                shapes = ", ".join(str(x.shape) for x in operands)
                 said = name if name in letters else "..."
                 raise GraphError("E1042", f"einsum '{letters}': '{said}' has more than one size in {shapes}")
             sizes[name] = n if sizes[name] == 1 else sizes[name]
     for k, (names, x) in enumerate(zip(ins, operands, strict=True)):  # an axis of size 1 is that of no letter
-        own = {name: n for name, n in zip(names, x.shape, strict=True) if n == sizes[name]}
-        ins[k], operands[k] = "".join(own), x.reshape([*own.values()])
+        real = {name: n for name, n in zip(names, x.shape, strict=True) if n == sizes[name]}
+        ins[k], operands[k] = "".join(real), x.reshape([*real.values()])
     while len(operands) > 2:
         stand_ins = [np.broadcast_to(np.float32(0), x.shape) for x in operands]
         path = np.einsum_path(f"{','.join(ins)}->{out}", *stand_ins, optimize="greedy")[0]
         i, j = sorted(path[1])[:2]
         others = "".join(names for k, names in enumerate(ins) if k not in (i, j)) + out
         kept = "".join(dict.fromkeys(name for name in ins[i] + ins[j] if name in others))
-        made = _pair(ins[i], ins[j], kept, operands[i], operands[j])
+        product = _pair(ins[i], ins[j], kept, operands[i], operands[j])
         ins = [names for k, names in enumerate(ins) if k not in (i, j)] + [kept]
-        operands = [x for k, x in enumerate(operands) if k not in (i, j)] + [made]
+        operands = [x for k, x in enumerate(operands) if k not in (i, j)] + [product]
     if len(operands) == 1:
         return laid_out(*_summed(operands[0], ins[0], out), out)
     (left, right), (a, b) = ins, operands

@@ -35,17 +35,17 @@ def windows(x: Array, axis: int, size: int, dilation: int = 1) -> Array:
 @implements(sliding_window_view)
 def sliding_windows(x: Operand, window_shape: Operand, axis: Operand = None, **_: Operand) -> Array:
     """np.lib.stride_tricks.sliding_window_view."""
-    found, sizes = lifted(x), np.atleast_1d(window_shape).tolist()
+    view, sizes = lifted(x), np.atleast_1d(window_shape).tolist()
     axes = (
-        range(found.ndim)
+        range(view.ndim)
         if axis is None
-        else [axis_of(each, found.ndim) for each in np.atleast_1d(axis).tolist()]
+        else [axis_of(place, view.ndim) for place in np.atleast_1d(axis).tolist()]
     )
     for i, size in zip(axes, sizes, strict=True):
-        if not 0 < size <= found.shape[i]:
-            raise GraphError("E1042", f"windows of {size} along axis {i} of shape {found.shape}")
-        found = windows(found, i, int(size))
-    return found
+        if not 0 < size <= view.shape[i]:
+            raise GraphError("E1042", f"windows of {size} along axis {i} of shape {view.shape}")
+        view = windows(view, i, int(size))
+    return view
 
 
 @implements(method="convolved")
@@ -117,10 +117,10 @@ def conv2d(
         dtype = checked_type(np.result_type(a.dtype, b.dtype))
         if dtype == BOOL:
             raise GraphError("E1042", "conv2d: x and w are truth values", "x.astype(np.int32) counts")
-        made: Operand = convolved(a.astype(dtype), b.astype(dtype), steps, pads, spacing, groups=groups)
+        result: Operand = convolved(a.astype(dtype), b.astype(dtype), steps, pads, spacing, groups=groups)
     else:
-        made = _in_numpy(np.asarray(x), np.asarray(w), steps, pads, spacing, groups)
-    return made if bias is None else made + np.reshape(bias, (1, -1, 1, 1))
+        result = _in_numpy(np.asarray(x), np.asarray(w), steps, pads, spacing, groups)
+    return result if bias is None else result + np.reshape(bias, (1, -1, 1, 1))
 
 
 def _in_numpy(x: Operand, w: Operand, stride: Pair, padding: Padding, dilation: Pair, groups: int) -> Operand:
@@ -137,23 +137,23 @@ def _in_numpy(x: Operand, w: Operand, stride: Pair, padding: Padding, dilation: 
     return np.matmul(w.reshape(groups, outputs // groups, -1), columns).reshape(batch, outputs, *out)
 
 
-def _pair(name: str, given: Operand, least: int = 1) -> Pair:
-    found = tuple(given) if isinstance(given, tuple | list) else (given, given)
-    if len(found) != 2 or not all(isinstance(n, int | np.integer) and n >= least for n in found):
-        message = f"{name}={given!r} is neither an integer from {least} on nor a pair of them"
+def _pair(name: str, value: Operand, least: int = 1) -> Pair:
+    pair = tuple(value) if isinstance(value, tuple | list) else (value, value)
+    if len(pair) != 2 or not all(isinstance(n, int | np.integer) and n >= least for n in pair):
+        message = f"{name}={value!r} is neither an integer from {least} on nor a pair of them"
         raise GraphError("E1042", message)
-    return int(found[0]), int(found[1])
+    return int(pair[0]), int(pair[1])
 
 
-def _padding(given: Operand, kernel: Shape, stride: Pair, dilation: Pair) -> Padding:
-    if given == "same" and stride != (1, 1):
+def _padding(padding: Operand, kernel: Shape, stride: Pair, dilation: Pair) -> Padding:
+    if padding == "same" and stride != (1, 1):
         raise GraphError("E1042", f"conv2d: padding='same' with stride {stride}", "give numbers: padding=1")
-    if isinstance(given, str) and given not in ("same", "valid"):
-        raise GraphError("E1042", f"conv2d: padding={given!r}", "write 'same', 'valid' or numbers")
-    if given == "same":
+    if isinstance(padding, str) and padding not in ("same", "valid"):
+        raise GraphError("E1042", f"conv2d: padding={padding!r}", "write 'same', 'valid' or numbers")
+    if padding == "same":
         both = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
         return (both[0] // 2, both[0] - both[0] // 2), (both[1] // 2, both[1] - both[1] // 2)
-    height, width = _pair("padding", 0 if given == "valid" else given, 0)
+    height, width = _pair("padding", 0 if padding == "valid" else padding, 0)
     return (height, height), (width, width)
 
 

@@ -145,10 +145,10 @@ def broadcast_arrays(*args: object, subok: bool = False) -> tuple[Array, ...]:
 
 @implements(np.select)
 def select(condlist: Sequence[object], choicelist: Sequence[Operand], default: Operand = 0) -> Array:
-    made = default
+    result = default
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
-        made = where(condition, choice, made)
-    return lifted(made)
+        result = where(condition, choice, result)
+    return lifted(result)
 
 
 # --- products
@@ -171,8 +171,8 @@ def kron(a: object, b: object) -> Array:
     rank = max(a.ndim, b.ndim)
     a, b = (x.reshape((1,) * (rank - x.ndim) + x.shape) for x in (a, b))
     odd, even = tuple(range(1, 2 * rank, 2)), tuple(range(0, 2 * rank, 2))
-    made = lifted(expand_dims(a, odd) * expand_dims(b, even))
-    return made.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
+    products = lifted(expand_dims(a, odd) * expand_dims(b, even))
+    return products.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
 
 
 # --- sums
@@ -256,10 +256,10 @@ def _enter_extremum(name: str, start: float) -> None:
     @implements(getattr(np, f"nan{name}"))
     def extremum(a: object, axis: object = None, *, keepdims: bool = False, **_: object) -> Array:
         x, missing = _without_nan(a, start)
-        made = getattr(x, name)(axis, keepdims=keepdims)
+        extreme = getattr(x, name)(axis, keepdims=keepdims)
         if x.dtype.kind != "f":
-            return lifted(made)
-        return where(missing.all(axis, keepdims=keepdims), x.dtype.type(np.nan), made)
+            return lifted(extreme)
+        return where(missing.all(axis, keepdims=keepdims), x.dtype.type(np.nan), extreme)
 
 
 _enter_extremum("max", -np.inf)

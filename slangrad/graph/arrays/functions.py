@@ -66,7 +66,7 @@ def _truth(name: str) -> Callable[..., Array]:
 
 
 for _name in ("sum", "prod", "max", "min"):
-    _functions = [getattr(np, each) for each in (_name, f"a{_name}") if hasattr(np, each)]
+    _functions = [getattr(np, spelling) for spelling in (_name, f"a{_name}") if hasattr(np, spelling)]
     implements(*_functions, method=_name)(_reduction(_name))
 implements(np.any, method="any")(_truth("sum"))
 implements(np.all, method="all")(_truth("prod"))
@@ -141,10 +141,10 @@ def _place_of(name: str) -> Callable[..., Array]:
         if not x.shape[at]:
             raise GraphError("E1042", f"np.{name}: there is no {name} of no elements, in shape {x.shape}")
         shape = x.shape[:at] + x.shape[at + 1 :]
-        made = Array(make(name, [x.node], shape, np.dtype(np.int64), axes=(at,)))
+        places = Array(make(name, [x.node], shape, np.dtype(np.int64), axes=(at,)))
         if keepdims in (False, np._NoValue):
-            return made
-        return made.reshape((1,) * rank if axis is None else (*shape[:at], 1, *shape[at:]))
+            return places
+        return places.reshape((1,) * rank if axis is None else (*shape[:at], 1, *shape[at:]))
 
     return place
 
@@ -155,9 +155,9 @@ for _each in (np.argmax, np.argmin):
 
 def _different(axes: ArrayLike, ndim: int) -> list[int]:
     """Axes counted from the front, in the given order."""
-    found = [axis_of(i, ndim) for i in np.atleast_1d(axes)]
-    axes_of(found, ndim)  # refuses one that is there twice
-    return found
+    counted = [axis_of(i, ndim) for i in np.atleast_1d(axes)]
+    axes_of(counted, ndim)  # refuses one that is there twice
+    return counted
 
 
 @implements(np.dot, method="dot")
@@ -173,7 +173,7 @@ def tensordot(a: object, b: object, axes: Operand = 2) -> Array:
     a, b = lifted(a), lifted(b)
     if np.ndim(axes) == 0:
         axes = list(range(a.ndim - index(axes), a.ndim)), list(range(axes))
-    first, second = (_different(given, x.ndim) for x, given in zip((a, b), axes, strict=True))
+    first, second = (_different(wanted, x.ndim) for x, wanted in zip((a, b), axes, strict=True))
     if [a.shape[i] for i in first] != [b.shape[j] for j in second]:
         raise GraphError("E1042", f"shapes {a.shape} and {b.shape} do not fit over axes {first} and {second}")
     left = [chr(97 + i) for i in range(a.ndim)]
@@ -197,9 +197,9 @@ def norm(x: object, ord: object = None, axis: Operand = None, keepdims: bool = F
     if count != 1 or ord not in (1, np.inf, -np.inf):
         message = f"np.linalg.norm: ord={ord!r} over {count} axes cannot be traced"
         raise GraphError("E1040", message, "vectors have 1, 2 and inf, matrices None and 'fro'")
-    made = np.abs(a)
-    found = made.sum if ord == 1 else made.max if ord > 0 else made.min
-    return lifted(found(axis, keepdims=keepdims))
+    sizes = np.abs(a)
+    reduction = sizes.sum if ord == 1 else sizes.max if ord > 0 else sizes.min
+    return lifted(reduction(axis, keepdims=keepdims))
 
 
 @implements(np.isclose)
@@ -208,8 +208,8 @@ def isclose(
 ) -> Array:
     a, b = lifted(a), lifted(b)
     b = b if b.dtype.kind == "f" else b.astype(float)
-    made = ((np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)) | (a == b)
-    return lifted(made | (np.isnan(a) & np.isnan(b)) if equal_nan else made)
+    is_near = ((np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)) | (a == b)
+    return lifted(is_near | (np.isnan(a) & np.isnan(b)) if equal_nan else is_near)
 
 
 @implements(np.allclose)
@@ -252,7 +252,7 @@ implements(np.broadcast_to)(
 @implements(np.moveaxis)
 def moveaxis(a: object, source: ArrayLike, destination: ArrayLike) -> Array:
     x = lifted(a)
-    old, new = (_different(each, x.ndim) for each in (source, destination))
+    old, new = (_different(places, x.ndim) for places in (source, destination))
     order = [i for i in range(x.ndim) if i not in old]
     for to, axis in sorted(zip(new, old, strict=True)):
         order.insert(to, axis)
@@ -288,8 +288,8 @@ def roll(a: object, shift: ArrayLike, axis: ArrayLike | None = None) -> Array:
     x = lifted(a)
     if axis is None:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
-    for by, each in np.broadcast(shift, axis):
-        i = axis_of(each, x.ndim)
+    for by, place in np.broadcast(shift, axis):
+        i = axis_of(place, x.ndim)
         before, at = (slice(None),) * i, -index(by) % max(1, x.shape[i])
         x = concatenate([x[(*before, slice(at, None))], x[(*before, slice(None, at))]], i)
     return x
@@ -304,7 +304,7 @@ def concatenate(
     casting: Casting = "same_kind",
 ) -> Array:
     refuse("concatenate", out=out)
-    xs = [lifted(each) for each in arrays]
+    xs = [lifted(array) for array in arrays]
     xs = xs if dtype is None else [x.astype(dtype, casting) for x in xs]
     xs = [x.reshape(-1) for x in xs] if axis is None else xs
     axis = axis_of(0 if axis is None else axis, xs[0].ndim)
@@ -325,7 +325,7 @@ def stack(arrays: Sequence[object], axis: int = 0, out: object = None, **types: 
     shapes = {lifted(array).shape for array in arrays}
     if len(shapes) != 1:
         raise GraphError("E1042", f"stack: shapes {', '.join(map(str, sorted(shapes)))} differ")
-    return concatenate([expand_dims(each, axis) for each in arrays], axis, out, **types)
+    return concatenate([expand_dims(array, axis) for array in arrays], axis, out, **types)
 
 
 @implements(np.vstack)
@@ -385,17 +385,17 @@ def pad(array: object, pad_width: Operand, mode: str = "constant", constant_valu
     x = lifted(array)
     if mode != "constant" or np.ndim(constant_values):
         raise GraphError("E1040", f"np.pad: mode {mode!r} cannot be traced")
-    given = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
-    if given.dtype.kind not in "iu" or (given < 0).any():
+    pads = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
+    if pads.dtype.kind not in "iu" or (pads < 0).any():
         raise GraphError("E1042", f"pad: widths {pad_width} are not integers from 0 on")
-    widths = given.tolist()
+    widths = pads.tolist()
     shape = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
     starts, steps = tuple(a for a, _ in widths), (1,) * x.ndim
-    made = x.placed(shape, starts, steps)
+    padded = x.placed(shape, starts, steps)
     if constant_values == 0:
-        return made
+        return padded
     inside = constant(True).broadcast_to(x.shape).astype(np.uint8).placed(shape, starts, steps) != 0
-    return where(inside, made, x.dtype.type(constant_values))
+    return where(inside, padded, x.dtype.type(constant_values))
 
 
 @implements(np.repeat, method="repeat")
@@ -416,9 +416,9 @@ def where(condition: object, x: Operand = None, y: Operand = None) -> Array:
     if x is None or y is None:
         message = "np.where(condition) gives a shape that is not known yet"
         raise GraphError("E1041", message, "give it two values")
-    given = [each if type(each) in (bool, int, float) else lifted(each) for each in (x, y)]
-    dtype = np.result_type(*(each.dtype if isinstance(each, Array) else each for each in given))
-    values = (each.astype(dtype) if isinstance(each, Array) else constant(each, dtype) for each in given)
+    operands = [value if type(value) in (bool, int, float) else lifted(value) for value in (x, y)]
+    dtype = np.result_type(*(z.dtype if isinstance(z, Array) else z for z in operands))
+    values = (z.astype(dtype) if isinstance(z, Array) else constant(z, dtype) for z in operands)
     return mapped("where", [lifted(condition).astype(bool), *values], dtype)
 
 
@@ -432,12 +432,12 @@ def clip(
     max: Operand = None,
     **_: object,
 ) -> Array:
-    made = lifted(a)
+    clipped = lifted(a)
     low, high = a_min if min is None else min, a_max if max is None else max
     # Integers that no element can reach, as NumPy has it.
-    low, high = (None if is_beyond(x, made.dtype) and (x < 0) == (x is low) else x for x in (low, high))
-    made = made if low is None else lifted(np.maximum(made, low))
-    return made if high is None else lifted(np.minimum(made, high))
+    low, high = (None if is_beyond(x, clipped.dtype) and (x < 0) == (x is low) else x for x in (low, high))
+    clipped = clipped if low is None else lifted(np.maximum(clipped, low))
+    return clipped if high is None else lifted(np.minimum(clipped, high))
 
 
 def _below(x: Array, k: int) -> np.ndarray:
@@ -472,8 +472,8 @@ def full_like(
     refuse("full_like", order=order, subok=subok, device=device)
     x = lifted(a)
     to = np.dtype(dtype) if dtype is not None else x.dtype
-    made = constant(fill_value, to) if np.isscalar(fill_value) else lifted(fill_value).astype(to)
-    return made.broadcast_to(x.shape if shape is None else np.atleast_1d(shape).astype(int).tolist())
+    filler = constant(fill_value, to) if np.isscalar(fill_value) else lifted(fill_value).astype(to)
+    return filler.broadcast_to(x.shape if shape is None else np.atleast_1d(shape).astype(int).tolist())
 
 
 implements(np.zeros_like, np.empty_like)(lambda a, *rest, **named: full_like(a, 0, *rest, **named))
@@ -491,8 +491,8 @@ def rounded(a: object, decimals: int = 0, **_: object) -> Array:
     if decimals == 0 or (x.dtype.kind in "iu" and decimals > 0):
         return x if x.dtype.kind in "iu" else lifted(np.rint(x))
     scale = 10.0 ** abs(decimals)
-    made = lifted(np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale)
-    return made.astype(x.dtype) if x.dtype.kind in "iu" else made
+    nearest = lifted(np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale)
+    return nearest.astype(x.dtype) if x.dtype.kind in "iu" else nearest
 
 
 # --- functions that NumPy lacks
@@ -529,10 +529,10 @@ def layer_norm(
     its own arrays, where shapes do not fit."""
     wide = _widened(x)
     off = wide - np.mean(wide, axis, keepdims=True)
-    made = off / np.sqrt(np.mean(off * off, axis, keepdims=True) + epsilon)
-    made = made if wide is x else made.astype(x.dtype)
-    made = made if gamma is None else made * gamma
-    return made if beta is None else made + beta
+    result = off / np.sqrt(np.mean(off * off, axis, keepdims=True) + epsilon)
+    result = result if wide is x else result.astype(x.dtype)
+    result = result if gamma is None else result * gamma
+    return result if beta is None else result + beta
 
 
 def batch_norm(
@@ -554,9 +554,9 @@ def batch_norm(
     and y that of x; its dtype is the common one. GraphError (E1042) where shapes do not fit, and in training for
     channels of one value, which have no variance.
     """
-    given = [np.shape(each) for each in (mean, variance, gamma, beta) if each is not None]
-    if np.ndim(x) < 2 or {*given} - {(), np.shape(x)[1:2]}:
-        said = ", ".join(map(str, given))
+    shapes = [np.shape(operand) for operand in (mean, variance, gamma, beta) if operand is not None]
+    if np.ndim(x) < 2 or {*shapes} - {(), np.shape(x)[1:2]}:
+        said = ", ".join(map(str, shapes))
         raise GraphError("E1042", f"batch_norm: x {np.shape(x)} and {said}", "one number for each channel")
     shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
     if not training:
@@ -564,20 +564,20 @@ def batch_norm(
         shift = -mean * scale if beta is None else beta - mean * scale
         return x * np.reshape(scale, shape) + np.reshape(shift, shape)
     wide = _widened(x)
-    own = np.mean(wide, axes)
-    off = wide - np.reshape(own, shape)
+    center = np.mean(wide, axes)
+    off = wide - np.reshape(center, shape)
     spread = np.mean(off * off, axes)
     count = np.size(x) // max(1, np.shape(x)[1])
     if count < 2:
         raise GraphError("E1042", f"batch_norm: x {np.shape(x)} has one value a channel, and no variance")
     scale = np.reshape(1 / np.sqrt(spread + epsilon), shape)
-    made = off * (scale if gamma is None else scale * np.reshape(gamma, shape))
+    result = off * (scale if gamma is None else scale * np.reshape(gamma, shape))
     if wide is not x:
         to = x.dtype if gamma is None else np.result_type(x, gamma)
-        made, own, spread = made.astype(to), own.astype(x.dtype), spread.astype(x.dtype)
+        result, center, spread = result.astype(to), center.astype(x.dtype), spread.astype(x.dtype)
     kept, added = 1 - momentum, momentum * count / (count - 1)
     running = (
-        kept * mean + momentum * stop_gradient(own),
+        kept * mean + momentum * stop_gradient(center),
         kept * variance + added * stop_gradient(spread),
     )
-    return (made if beta is None else made + np.reshape(beta, shape), *running)
+    return (result if beta is None else result + np.reshape(beta, shape), *running)

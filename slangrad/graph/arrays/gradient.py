@@ -20,33 +20,33 @@ def compute_gradient(
     """The derivatives of `output`, times `seed` (1), with respect to other nodes; zeros where it does not depend.
     `origin` gets, for each node that is made, the node whose gradient it is part of, inputs first."""
     order = topological_order(output)
-    active, known = depending_on(wrt, order), set(order)
+    active, before = depending_on(wrt, order), set(order)
     node_to_grad = {output: [Array(seed) if seed is not None else ones(output)]}
     for node in reversed(order):
         if node not in node_to_grad or node not in active or not node.inputs:
             continue
         total_grad = add_all(node_to_grad[node])
-        found = local_gradients(node, total_grad)
+        local_grads = local_gradients(node, total_grad)
         if origin is not None:
-            enter_origins(origin, node, [total_grad, *found], known)
-        for input_node, local_grad in zip(node.inputs, found, strict=True):
+            enter_origins(origin, node, [total_grad, *local_grads], before)
+        for input_node, local_grad in zip(node.inputs, local_grads, strict=True):
             if local_grad is not None and input_node in active:
                 node_to_grad.setdefault(input_node, []).append(local_grad)
-    made = [add_all(node_to_grad[w]) if w in node_to_grad and w in active else zeros(w) for w in wrt]
-    for w, total_grad in zip(wrt, made, strict=True):
+    totals = [add_all(node_to_grad[w]) if w in node_to_grad and w in active else zeros(w) for w in wrt]
+    for w, total_grad in zip(wrt, totals, strict=True):
         if origin is not None:
-            enter_origins(origin, w, [total_grad], known)
-    return [each.node for each in made]
+            enter_origins(origin, w, [total_grad], before)
+    return [total_grad.node for total_grad in totals]
 
 
 def enter_origins(
-    origin: dict[Node, Node], node: Node, made: Iterable[Array | Bundle | None], known: set[Node]
+    origin: dict[Node, Node], node: Node, cotangents: Iterable[Array | Bundle | None], before: set[Node]
 ) -> None:
-    """Nodes that are new belong to the gradient of `node`. The cotangent of a loop is one for each of its results."""
-    arrays = [x for each in made for x in (each.values() if isinstance(each, dict) else [each])]
+    """Nodes that are new belong to the gradient of `node`. A loop has a cotangent for each of its results."""
+    arrays = [x for ct in cotangents for x in (ct.values() if isinstance(ct, dict) else [ct])]
 
     def fresh(nodes: Iterable[Node]) -> list[Node]:
-        return [x for x in nodes if x not in known and x not in origin]
+        return [x for x in nodes if x not in before and x not in origin]
 
     for new in in_order(fresh(x.node for x in arrays if x is not None), lambda new: fresh(new.inputs)):
         origin[new] = node
@@ -57,24 +57,24 @@ def local_gradients(node: Node, total_grad: Array) -> tuple[Array | None, ...]:
     vjp = OPS[node.op].vjp
     if vjp is None:
         raise GraphError("E1044", f"'{node.op}' has no derivative", "graph.stop_gradient(x)", node.place)
-    found = vjp(total_grad, Array(node), *map(Array, node.inputs))
-    return tuple(None if x.dtype.kind != "f" else each for x, each in zip(node.inputs, found, strict=True))
+    cotangents = vjp(total_grad, Array(node), *map(Array, node.inputs))
+    return tuple(None if x.dtype.kind != "f" else ct for x, ct in zip(node.inputs, cotangents, strict=True))
 
 
 def depending_on(wrt: Sequence[Node], order: Sequence[Node]) -> set[Node]:
-    """Of nodes in order those that depend on some, by values that have derivatives."""
-    found = set(wrt)
+    """The nodes of `order` that depend on `wrt` through values that have derivatives."""
+    dependents = set(wrt)
     for node in order:
-        if node.dtype.kind == "f" and not found.isdisjoint(node.inputs):
-            found.add(node)
-    return found
+        if node.dtype.kind == "f" and not dependents.isdisjoint(node.inputs):
+            dependents.add(node)
+    return dependents
 
 
 def add_all(parts: Sequence[Array]) -> Array:
     """Accumulation."""
     total, *rest = parts
-    for each in rest:
-        total = total + each
+    for part in rest:
+        total = total + part
     return total
 
 

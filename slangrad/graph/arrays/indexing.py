@@ -25,12 +25,12 @@ def indexed(x: Array, index: object) -> Array:
     at = next(i for i, part in enumerate(parts) if part is Ellipsis)
     parts[at : at + 1] = [slice(None)] * (x.ndim - used)
     view, gathers = _view(x, parts)
-    made = _gathered(view, gathers)
+    picked = _gathered(view, gathers)
     if not gathers or not apart:
-        return made
+        return picked
     # NumPy puts the axes of indices that are not neighbors in front. An integer is such an index beside an array.
     first, count = gathers[0][0], np.broadcast(*(np.empty(index.shape, bool) for _, index in gathers)).ndim
-    return made.transpose([*range(first, first + count), *range(first), *range(first + count, made.ndim)])
+    return picked.transpose([*range(first, first + count), *range(first), *range(first + count, picked.ndim)])
 
 
 def _are_apart(parts: list[object]) -> bool:
@@ -68,18 +68,18 @@ def _view(x: Array, parts: list[object]) -> tuple[Array, list[tuple[int, Array]]
         steps.append(step)
         if not isinstance(part, int | np.integer):
             kept.append(count)
-    made = x.sliced(tuple(shape), tuple(starts), tuple(steps))
-    return made.reshape(tuple(kept)), gathers
+    view = x.sliced(tuple(shape), tuple(starts), tuple(steps))
+    return view.reshape(tuple(kept)), gathers
 
 
 def _integers(part: object) -> Array:
-    found = lifted(part)
-    if found.dtype == bool:
+    index = lifted(part)
+    if index.dtype == bool:
         message = "an index of truth values gives a shape that is not known yet"
         raise GraphError("E1041", message, "np.where(condition, x, 0) keeps the shape")
-    if found.dtype.kind not in "iu":
-        raise GraphError("E1042", f"an index has integers, not {found.dtype}")
-    return found
+    if index.dtype.kind not in "iu":
+        raise GraphError("E1042", f"an index has integers, not {index.dtype}")
+    return index
 
 
 @implements(method="index_in")
@@ -110,22 +110,22 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
 @implements(np.take, method="take")
 def take(a: object, indices: object, axis: object = None, **_: object) -> Array:
     """np.take: elements along an axis, or of the flat array."""
-    (x, axis), found = along(lifted(a), axis), _integers(indices)
+    (x, axis), index = along(lifted(a), axis), _integers(indices)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    at = found.reshape((1,) * len(before) + (found.size,) + (1,) * len(after))
-    return take_along_axis(x, at.broadcast_to((*before, found.size, *after)), axis).reshape(
-        before + found.shape + after
+    at = index.reshape((1,) * len(before) + (index.size,) + (1,) * len(after))
+    return take_along_axis(x, at.broadcast_to((*before, index.size, *after)), axis).reshape(
+        before + index.shape + after
     )
 
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: object, indices: object, axis: object = -1) -> Array:
     """np.take_along_axis."""
-    (x, axis), found = along(lifted(arr), axis), _integers(indices)
-    if found.ndim != x.ndim:
-        message = f"take_along_axis: shapes {x.shape} and {found.shape} have other numbers of axes"
+    (x, axis), index = along(lifted(arr), axis), _integers(indices)
+    if index.ndim != x.ndim:
+        message = f"take_along_axis: shapes {x.shape} and {index.shape} have other numbers of axes"
         raise GraphError("E1042", message)
-    rest = np.broadcast_shapes(*[(*each.shape[:axis], 1, *each.shape[axis + 1 :]) for each in (x, found)])
+    rest = np.broadcast_shapes(*[(*array.shape[:axis], 1, *array.shape[axis + 1 :]) for array in (x, index)])
     x = x.broadcast_to((*rest[:axis], x.shape[axis], *rest[axis + 1 :]))
-    found = found.broadcast_to((*rest[:axis], found.shape[axis], *rest[axis + 1 :]))
-    return Array(make("take_along", [x.node, found.node], found.shape, x.dtype, axis=axis))
+    index = index.broadcast_to((*rest[:axis], index.shape[axis], *rest[axis + 1 :]))
+    return Array(make("take_along", [x.node, index.node], index.shape, x.dtype, axis=axis))

@@ -51,18 +51,18 @@ def uniform(
     halves. GraphError (E1043) where `dtype` is no float of up to 64 bits."""
     to = _float(dtype)
     digits = np.finfo(to).nmant + 1
-    made = (_bits(key, shape) // (1 << 64 - digits)).astype(to) * to.type(2.0**-digits)
+    numbers = (_bits(key, shape) // (1 << 64 - digits)).astype(to) * to.type(2.0**-digits)
     if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
-        return made
+        return numbers
     low, high = (x.astype(to) if isinstance(x, Array) else np.asarray(x, to)[()] for x in (low, high))
-    return (low + _product(made, high - low)).astype(to)
+    return (low + _product(numbers, high - low)).astype(to)
 
 
 def normal(key: Operand, shape: Sizes = (), dtype: DTypeLike = np.float32) -> Operand:
     """Numbers of mean 0 and variance 1, by Box and Muller's method in doubles: at most 6.8 in size."""
     bits = _bits(key, shape)
-    made = mapped("gaussian", [bits], F64) if isinstance(bits, Array) else _gaussian(bits)
-    return made.astype(_float(dtype))
+    numbers = mapped("gaussian", [bits], F64) if isinstance(bits, Array) else _gaussian(bits)
+    return numbers.astype(_float(dtype))
 
 
 def bernoulli(key: Operand, p: Operand = 0.5, shape: Sizes | None = None) -> Operand:
@@ -146,7 +146,7 @@ def _product(a: Operand, b: Operand) -> Operand:
 
 
 def _float(dtype: DTypeLike) -> Operand:
-    found = np.dtype(dtype)
-    if found.kind != "f" or found.itemsize > 8:
-        raise GraphError("E1043", f"random numbers are floats, not {found}", "graph.random.randint")
-    return found
+    to = np.dtype(dtype)
+    if to.kind != "f" or to.itemsize > 8:
+        raise GraphError("E1043", f"random numbers are floats, not {to}", "graph.random.randint")
+    return to

@@ -40,9 +40,9 @@ def _mapped(change: Callable[[object], object], tree: object) -> object:
         return change(tree)
     changed = {key: _mapped(change, part) for key, part in parts}
     if isinstance(tree, dict):
-        made = copy(tree)
-        dict.update(made, changed)
-        return made
+        replica = copy(tree)
+        dict.update(replica, changed)
+        return replica
     if isinstance(tree, (list, tuple)):
         return type(tree)(**changed) if hasattr(tree, "_fields") else type(tree)(changed.values())
     assert is_dataclass(tree) and not isinstance(tree, type)
@@ -60,7 +60,7 @@ def all_leaves(tree: object) -> list[object]:
 
 
 def hidden_in(leaf: object) -> list[object]:
-    """What a leaf holds that is no tree: a set, the values of a dict, an object."""
+    """The contents of a leaf that is no tree: a set, the values of a dict, an object."""
     if isinstance(leaf, Set | ValuesView | deque):
         return all_leaves([*leaf])
     return all_leaves([*getattr(leaf, "__dict__", {}).values()])
@@ -71,8 +71,8 @@ def leaves_like(tree: object, like: object, wanted: Callable[[object], TypeGuard
     parts = parts_of(tree)
     if parts is None:
         return [tree] if wanted(tree) else []
-    known = dict(parts)
-    return [leaf for key, part in parts_of(like) or () for leaf in leaves_like(known[key], part, wanted)]
+    by_key = dict(parts)
+    return [leaf for key, part in parts_of(like) or () for leaf in leaves_like(by_key[key], part, wanted)]
 
 
 def form_of(tree: object, seen: Callable[[object], object]) -> object:
@@ -80,7 +80,7 @@ def form_of(tree: object, seen: Callable[[object], object]) -> object:
     parts = parts_of(tree)
     if parts is None:
         return seen(tree)
-    kind = next((each for each in (dict, list) if isinstance(tree, each)), type(tree))
+    kind = next((builtin for builtin in (dict, list) if isinstance(tree, builtin)), type(tree))
     return kind, {key: form_of(part, seen) for key, part in parts}
 
 

@@ -54,7 +54,7 @@ class TracedValueError(GraphError, TypeError):
 
 
 class MemoryLimitError(GraphError):
-    """A plan that does not fit into its memory (E1047). `least`: bytes that would do; `held`: those of them that no
+    """A plan that does not fit into its memory (E1047). `least`: enough bytes for it; `held`: the part of them that no
     choice of values saves."""
 
     def __init__(self, message: str, note: str, least: int, held: int = 0) -> None:
@@ -63,17 +63,17 @@ class MemoryLimitError(GraphError):
 
 
 class UnknownAttributeError(GraphError, AttributeError):
-    """An attribute of arrays that traced ones have not."""
+    """An attribute of arrays that traced arrays lack."""
 
 
 def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """What Python and NumPy say inside of a function about its arguments becomes a GraphError (E1042) with shapes."""
+    """Errors of Python and NumPy inside of a function become GraphErrors (E1042) with the shapes of its arguments."""
 
-    def enter(own: Callable[P, R]) -> Callable[P, R]:
-        @wraps(own)
+    def enter(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return own(*args, **kwargs)
+                return function(*args, **kwargs)
             except CallError:
                 raise
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:

@@ -40,7 +40,7 @@ def dense(shape: Shape) -> StridedLayout:
 
 
 def normal(layout: StridedLayout) -> StridedLayout:
-    """Axes of one element are never stepped along."""
+    """The same layout, with stride 0 for axes of one element."""
     strides = tuple(0 if n == 1 else step for n, step in zip(layout.shape, layout.strides, strict=True))
     return StridedLayout(layout.shape, strides, layout.offset)
 
@@ -95,8 +95,8 @@ def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
         if runs and [*runs[-1][1:]] == [n * step for step in steps]:
             n *= runs.pop()[0]
         runs.append((n, *steps))
-    found = [[*each] for each in zip(*runs, strict=True)] or [[] for _ in (sizes, *strides)]
-    return found[0], found[1:]
+    merged = [[*row] for row in zip(*runs, strict=True)] or [[] for _ in (sizes, *strides)]
+    return merged[0], merged[1:]
 
 
 def _windows(at: StridedLayout, view: Node) -> StridedLayout:

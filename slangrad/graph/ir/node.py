@@ -104,10 +104,10 @@ def make(
     parts = tuple(inputs)
     # An input lives as long as the node, so its identity names it.
     key = (op, tuple(map(id, parts)), key_of(attributes), shape, dtype)
-    found = _known.get(key)
-    if found is None:
-        found = _known.setdefault(key, Node(op, parts, attributes, shape, dtype))
-    return found
+    node = _known.get(key)
+    if node is None:
+        node = _known.setdefault(key, Node(op, parts, attributes, shape, dtype))
+    return node
 
 
 def key_of(attributes: NodeAttributes) -> tuple[tuple[str, object], ...]:
@@ -116,7 +116,7 @@ def key_of(attributes: NodeAttributes) -> tuple[tuple[str, object], ...]:
 
 
 def new_input(shape: Shape, dtype: DType, name: str = "") -> Node:
-    """A value from outside; no other node is the same."""
+    """A value from outside, as a new node."""
     return Node("input", (), {"name": name}, shape, dtype)
 
 
@@ -135,7 +135,7 @@ def in_order(roots: Sequence[T], needs: Callable[[T], Sequence[T]]) -> list[T]:
             order[left.pop()] = None
         else:
             seen.add(left[-1])
-            left += [each for each in reversed(needs(left[-1])) if each not in seen]
+            left += [need for need in reversed(needs(left[-1])) if need not in seen]
     return list(order)
 
 
@@ -143,17 +143,17 @@ def rebuilt(outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], 
     """The outputs with each node replaced by `change(node, new inputs)`, inputs first."""
     new: dict[Node, Node] = {}
     for node in topological_order(*outputs):
-        new[node] = change(node, tuple(new[each] for each in node.inputs))
-    return [new[each] for each in outputs]
+        new[node] = change(node, tuple(new[x] for x in node.inputs))
+    return [new[output] for output in outputs]
 
 
 def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     """The same operation of other nodes of the same shapes and types."""
     if inputs == node.inputs:
         return node
-    made = make(node.op, inputs, node.shape, node.dtype, **node.attributes)
-    made.place = node.place
-    return made
+    replica = make(node.op, inputs, node.shape, node.dtype, **node.attributes)
+    replica.place = node.place
+    return replica
 
 
 def substituted(outputs: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
@@ -185,11 +185,11 @@ def text(*outputs: Node, places: bool = True) -> str:
     lines = []
     for node in topological_order(*outputs):
         numbers[node] = len(numbers)
-        parts = [node.op, ", ".join(f"%{numbers[each]}" for each in node.inputs)]
+        parts = [node.op, ", ".join(f"%{numbers[x]}" for x in node.inputs)]
         parts += [f"{name}={value}" for name, value in said_of(node).items() if value != ""]
         line = f"%{numbers[node]}: {type_text(node)} = {' '.join(filter(None, parts))}"
         lines.append(f"{line:<60}  # {node.place}" if places and node.place else line)
-    lines.append("return " + ", ".join(f"%{numbers[each]}" for each in outputs))
+    lines.append("return " + ", ".join(f"%{numbers[output]}" for output in outputs))
     return "\n".join(lines) + "\n"
 
 
@@ -200,4 +200,4 @@ def content(*outputs: Node) -> str:
     order = topological_order(*outputs)
     loops = (node.attributes["loop"] for node in order if node.op == "scan")
     functions = (node.attributes["function"].called for node in order if node.op == "slang")
-    return "\n".join([text(*outputs, places=False), *functions, *(content(*each.outputs) for each in loops)])
+    return "\n".join([text(*outputs, places=False), *functions, *(content(*loop.outputs) for loop in loops)])

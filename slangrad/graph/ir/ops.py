@@ -135,8 +135,8 @@ def _einsum(g: Array, y: Array, a: Array, b: Array) -> tuple[Operand, Operand]:
 def _windows(g: Operand, y: Array, x: Array) -> tuple[Operand]:
     """Each element is in up to `size` windows, at other places: a sum over windows of zeros that the cotangent lies
     in."""
-    given = y.node.attributes
-    axis, size, dilation = given["axis"], given["size"], given["every"]
+    attributes = y.node.attributes
+    axis, size, dilation = attributes["axis"], attributes["size"], attributes["every"]
     n, edge = x.shape[axis], dilation * (size - 1)
     g = np.moveaxis(g, -1, axis)
     shape = (*x.shape[:axis], size, n + edge, *x.shape[axis + 1 :])
@@ -150,9 +150,9 @@ def _windows(g: Operand, y: Array, x: Array) -> tuple[Operand]:
 def _conv(g: Array, y: Array, x: Array, w: Array) -> tuple[Operand, Operand]:
     """By the image: the cotangent with zeros between its pixels, and the kernel turned around. By the kernel: the
     image with the cotangent as kernel, stride and dilation exchanged, images in place of channels."""
-    given = y.node.attributes
-    stride, padding, dilation = given["stride"], given["padding"], given["dilation"]
-    spread, groups = given["spread"], given["groups"]
+    attributes = y.node.attributes
+    stride, padding, dilation = attributes["stride"], attributes["padding"], attributes["dilation"]
+    spread, groups = attributes["spread"], attributes["groups"]
     outputs, channels, *kernel = w.shape
     around, whole = [], []
     for i in range(2):
@@ -160,9 +160,9 @@ def _conv(g: Array, y: Array, x: Array, w: Array) -> tuple[Operand, Operand]:
         reach, last = dilation[i] * (kernel[i] - 1), (g.shape[2 + i] - 1) * stride[i]
         around.append((reach - low, span + low - last))
         whole.append((low, last + reach - span - low))
-    each, batch = outputs // groups, len(x)
-    turned = w[:, :, ::-1, ::-1].reshape(groups, each, channels, *kernel).swapaxes(1, 2)
-    turned = turned.reshape(groups * channels, each, *kernel)
+    per_group, batch = outputs // groups, len(x)
+    turned = w[:, :, ::-1, ::-1].reshape(groups, per_group, channels, *kernel).swapaxes(1, 2)
+    turned = turned.reshape(groups * channels, per_group, *kernel)
     by_image = g.convolved(turned, spread, tuple(around), dilation, stride, groups)
     images = x.reshape(batch, groups, channels, *x.shape[2:]).transpose(2, 1, 0, 3, 4)
     images = images.reshape(channels, groups * batch, *x.shape[2:])

@@ -32,8 +32,10 @@ def is_torch(value: object) -> TypeGuard[torch.Tensor]:
 
 
 def resolved(value: ArrayValue) -> ArrayValue:
-    """The array; a copy of one whose memory is no tensor: of torch with signs that are still to be changed, of NumPy in
-    another order of bytes, or at places between elements."""
+    """The array, or a copy where its memory is no tensor.
+
+    torch's arrays may have signs that are still to be changed. NumPy's may be in another order of bytes, or lie at
+    places between elements."""
     if isinstance(value, np.ndarray):
         is_even = value.flags.c_contiguous or not any(step % value.itemsize for step in value.strides)
         is_tensor = is_even and value.flags.aligned and value.dtype.isnative
@@ -46,7 +48,7 @@ def shape_of(value: ArrayValue) -> Shape:
 
 
 def strides_of(value: ArrayValue) -> Shape:
-    """Counted in elements."""
+    """The strides in elements."""
     if isinstance(value, np.ndarray | np.generic):
         return tuple(step // value.itemsize for step in value.strides)
     return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
@@ -83,8 +85,8 @@ def numpy_type(value: Operand) -> DType:
             raise GraphError("E1043", f"elements of {dtype} cannot be traced") from None
     if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
         raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
-    made: DType = value.host_view().dtype
-    return made
+    elements: DType = value.host_view().dtype
+    return elements
 
 
 def as_tensor(device: spy.Device, value: ArrayValue) -> spy.Tensor:
@@ -100,7 +102,7 @@ def as_tensor(device: spy.Device, value: ArrayValue) -> spy.Tensor:
 
 
 def copied(tensor: spy.Tensor) -> spy.Tensor:
-    """In memory of its own, without gaps."""
+    """A copy without gaps."""
     return spy.Tensor.from_numpy(tensor.device, tensor.to_numpy())
 
 
@@ -116,7 +118,7 @@ class _Lent:
 
 
 def address_of(value: ArrayValue) -> int:
-    """Of the first element."""
+    """The address of the first element."""
     if isinstance(value, spy.Tensor):
         return value.address
     return value.data_ptr() if is_torch(value) else int(value.__array_interface__["data"][0])

@@ -20,15 +20,15 @@ def _attend(fusion: Fusion, group: Group) -> list[PlanStep]:
     shapes = form.shapes(*node.inputs[:3])
     if not shapes[0][-2]:
         return []
-    made = [read.get(i) or TemporaryMemory(shape, v.dtype, (node, i)) for i, shape in enumerate(shapes)]
-    outputs = [MemoryPart(each, dense(shape)) for each, shape in zip(made, shapes, strict=True)]
-    parts, batch = [*(seen(fusion, each) for each in node.inputs), *outputs], q.shape[:-2]
+    holders = [read.get(i) or TemporaryMemory(shape, v.dtype, (node, i)) for i, shape in enumerate(shapes)]
+    outputs = [MemoryPart(holder, dense(shape)) for holder, shape in zip(holders, shapes, strict=True)]
+    parts, batch = [*(seen(fusion, x) for x in node.inputs), *outputs], q.shape[:-2]
     rank, kind, lines = len(batch), type_of(v.dtype), shapes[0][-2]
-    sizes, steps = joined(list(batch), [list(each.layout.strides[:rank]) for each in parts])
+    sizes, steps = joined(list(batch), [list(part.layout.strides[:rank]) for part in parts])
     outer, others = len(sizes), node.inputs[0 if form.name == "attend_by_key" else 1].shape[-2]
     numbers = [lines, others]
-    numbers += [n for each in parts for n in (*each.layout.strides[rank:], 0)[:2]]
-    numbers += [step for each in steps for step in each]
+    numbers += [n for part in parts for n in (*part.layout.strides[rank:], 0)[:2]]
+    numbers += [step for row in steps for step in row]
     text = [
         f"Matrix<{kind}> m{i} = {{ "
         + " + ".join([f"p{i}", *(f"at[{a}] * n[{2 + 2 * len(parts) + i * outer + a}]" for a in range(outer))])
@@ -36,11 +36,11 @@ def _attend(fusion: Fusion, group: Group) -> list[PlanStep]:
         for i in range(len(parts))
     ]
     generic = f"{kind}, {q.shape[-1]}, {v.shape[-1]}, {KEYS}, {int(form.causal)}"
-    given = ", ".join(f"m{i}" for i in range(len(parts)))
+    matrices = ", ".join(f"m{i}" for i in range(len(parts)))
     text.append(
-        f"{form.name}<{generic}>(at[{outer}], at[{outer + 1}], n[0], n[1], {kind}({form.scale!r}lf), {given});"
+        f"{form.name}<{generic}>(at[{outer}], at[{outer + 1}], n[0], n[1], {kind}({form.scale!r}lf), {matrices});"
     )
-    named = [(f"p{i}", each) for i, each in enumerate(parts)]
+    named = [(f"p{i}", part) for i, part in enumerate(parts)]
     inputs, places = dict(named[: -len(outputs)]), dict(named[-len(outputs) :])
     grid, lanes = (*sizes, -(-lines // LANES), LANES), (128 if HAS_512 else 64) // v.dtype.itemsize
     return [template_of("attention", grid, numbers, inputs, text, places, lanes)]

@@ -37,8 +37,8 @@ def _convolution(fusion: Fusion, group: Group) -> list[PlanStep]:
         return []
     if not node.inputs[0].size:
         return end.apart([cleared(stored(node))])
-    made = _transformed(end) if _has_three_rows(node) else None
-    return _windows(end) if made is None else made
+    steps = _transformed(end) if _has_three_rows(node) else None
+    return _windows(end) if steps is None else steps
 
 
 TEMPLATES["conv"] = _convolution
@@ -50,8 +50,8 @@ TEMPLATES["conv"] = _convolution
 def _windows(end: Epilogue) -> list[PlanStep]:
     node, fusion = end.product, end.fusion
     x, w = node.inputs
-    (batch, outputs, *out), (_, channels, *kernel), given = node.shape, w.shape, node.attributes
-    groups, spread, padding = given["groups"], given["spread"], given["padding"]
+    (batch, outputs, *out), (_, channels, *kernel), attributes = node.shape, w.shape, node.attributes
+    groups, spread, padding = attributes["groups"], attributes["spread"], attributes["padding"]
     image, steps = seen(fusion, x), list[PlanStep]()
     if spread != (1, 1) or padding != ((0, 0), (0, 0)):
         held = TemporaryMemory((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, (node, 2))
@@ -59,10 +59,10 @@ def _windows(end: Epilogue) -> list[PlanStep]:
         inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
         steps = [cleared(image), function_of(text, [(text.of(x), MemoryPart(held, inside))], x.shape)]
     n, c, *pixel = image.layout.strides
-    by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
+    by = zip(pixel * 2, (*attributes["stride"], *attributes["dilation"]), strict=True)
     windows = StridedLayout(
         (batch, groups, channels, *out, *kernel),
-        (n, c * channels, c, *(step * each for step, each in by)),
+        (n, c * channels, c, *(step * factor for step, factor in by)),
         image.layout.offset,
     )
     weights = seen(fusion, w)
@@ -76,17 +76,17 @@ def _windows(end: Epilogue) -> list[PlanStep]:
 
 
 def _has_three_rows(node: Node) -> bool:
-    given, width = node.attributes, node.shape[3]
-    plain = given["stride"] == given["spread"] == (1, 1) and given["dilation"][0] == 1
+    attributes, width = node.attributes, node.shape[3]
+    plain = attributes["stride"] == attributes["spread"] == (1, 1) and attributes["dilation"][0] == 1
     return plain and node.inputs[1].shape[2] == 3 and -(-width // WIDTH) * WIDTH <= MOST_WASTE * width
 
 
 def _transformed(end: Epilogue) -> list[PlanStep] | None:
     """None where no strides show the arrays that the end reads as rows of pixels."""
     node, fusion = end.product, end.fusion
-    w, given = node.inputs[1], node.attributes
+    w, attributes = node.inputs[1], node.attributes
     (batch, outputs, height, width), (_, channels, _, taps) = node.shape, w.shape
-    groups, apart, wide = given["groups"], given["dilation"][1], type_of(wide_of(node.dtype))
+    groups, apart, wide = attributes["groups"], attributes["dilation"][1], type_of(wide_of(node.dtype))
     shape = batch, groups, outputs // groups, height * width
     ends = end.parts(shape)
     if ends is None:
@@ -96,25 +96,25 @@ def _transformed(end: Epilogue) -> list[PlanStep] | None:
     panels, plane = -(-shape[2] // rows), tiles * line
     image = _image(fusion, node, wide, (tiles, line))
     kernel = _kernel(fusion, node, wide, (panels, rows))
-    axes = [(each.layout.strides[0], each.layout.strides[1]) for each in ends]
+    axes = [(part.layout.strides[0], part.layout.strides[1]) for part in ends]
     of_image, of_kernel = channels * 6 * plane, panels * 6 * channels * taps * rows
-    made = Tiles(
+    tiling = Tiles(
         [*kernel.writes.values(), *image.writes.values()],
         [
             Axis(batch, (0, groups * of_image, *(step for step, _ in axes))),
             Axis(groups, (of_kernel, of_image, *(step for _, step in axes))),
         ],
-        Axis(shape[2], (0, 0, *(each.layout.strides[2] for each in ends))),
-        Axis(shape[3], (0, 0, *(each.layout.strides[3] for each in ends))),
+        Axis(shape[2], (0, 0, *(part.layout.strides[2] for part in ends))),
+        Axis(shape[3], (0, 0, *(part.layout.strides[3] for part in ends))),
         [],
         kind="convolution",
     )
     numbers = [shape[2], channels, taps, apart, plane, line, height, width]
-    count = min(len(numbers) + len(numbers_of(made)), MOST_NUMBERS)
+    count = min(len(numbers) + len(numbers_of(tiling)), MOST_NUMBERS)
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
     grid = panels, tiles, -(-width // WIDTH) * WIDTH
-    return [image, kernel, with_end(end, made, [*made.parts, *ends], grid, numbers, lines, lanes)]
+    return [image, kernel, with_end(end, tiling, [*tiling.parts, *ends], grid, numbers, lines, lanes)]
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:

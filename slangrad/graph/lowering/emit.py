@@ -93,13 +93,13 @@ class Text:
         left = [(node, views)]
         while left:
             reads = [] if left[-1] in self.names else self._reads(*left[-1])
-            missing = [each for each in reads if each not in self.names]
+            missing = [read for read in reads if read not in self.names]
             if missing:
                 left += missing[::-1]
                 continue
             key = left.pop()
             if key not in self.names:
-                self.names[key] = self._made(*key, [self.names[each] for each in reads])
+                self.names[key] = self._made(*key, [self.names[read] for read in reads])
         return self.names[node, views]
 
     def _reads(self, node: Node, views: Views) -> list[tuple[Node, Views]]:
@@ -111,13 +111,13 @@ class Text:
                 return [(node, ())]
         elif self._is_leaf(node):
             return []
-        return [(each, views) for each in (node.inputs[1:] if kind_of(node) == "gather" else node.inputs)]
+        return [(x, views) for x in (node.inputs[1:] if kind_of(node) == "gather" else node.inputs)]
 
     def _is_root(self, node: Node, views: Views) -> bool:
         """Whether views show a result of this function as it is: `y[None][0]` is `y`."""
         if node not in self.group.roots:
             return False
-        if all(each.shape == node.shape for each in views):
+        if all(view.shape == node.shape for view in views):
             return True
         at = self.fusion.layout(node, views)
         return at.shape == node.shape and at.is_dense
@@ -208,8 +208,8 @@ def function_of(text: Text, results: Sequence[tuple[str, MemoryPart]], shape: Sh
     if len(results) == 1:
         ((value, part),) = results
         lines = [*text.lines, f"return {value};"]
-        made = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
-        return replace(made, copies=value in text.leaves.values())
+        kernel = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        return replace(kernel, copies=value in text.leaves.values())
     outputs = {
         f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
     }
@@ -219,11 +219,11 @@ def function_of(text: Text, results: Sequence[tuple[str, MemoryPart]], shape: Sh
 
 def parameters_of(leaves: Mapping[ArrayRead, str]) -> dict[str, object]:
     """Parameters for numbers of arrays, and for arrays that are read at any place."""
-    made: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     for leaf, name in leaves.items():
         kind = tensor_of(leaf.node, leaf.layout.shape) if leaf.whole else type_of(leaf.node.dtype)
-        made[f"{kind} {name}"] = MemoryPart(leaf.node, leaf.layout)
-    return made
+        parameters[f"{kind} {name}"] = MemoryPart(leaf.node, leaf.layout)
+    return parameters
 
 
 def tensor_of(node: Node, shape: Shape, access: str = "I") -> str:
@@ -249,22 +249,22 @@ def kernel_of(
     lanes: int = 0,
 ) -> KernelStep:
     """A function of these lines. `arguments`, memory and values, and `outputs`: by the declarations of parameters."""
-    declared = [*arguments, *(each for each in outputs if each != RESULT)]
+    declared = [*arguments, *(key for key in outputs if key != RESULT)]
     rest = f"({', '.join(declared)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
     name = f"{kind}_{sha1((returns + rest).encode()).hexdigest()[:10]}"
-    given = _named(arguments)
-    reads = {key: each for key, each in given.items() if isinstance(each, MemoryPart)}
-    values = {key: each for key, each in given.items() if key not in reads}
+    named = _named(arguments)
+    reads = {key: value for key, value in named.items() if isinstance(value, MemoryPart)}
+    values = {key: value for key, value in named.items() if key not in reads}
     text = f"{returns} {name}{rest}"
-    whole = tuple(_named({each: None for each in declared if each.startswith("uint64_t*")}))
-    made = KernelStep(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
-    made.templates += IMPORTS.get(kind, ())
-    return made
+    whole = tuple(_named({key: None for key in declared if key.startswith("uint64_t*")}))
+    kernel = KernelStep(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
+    kernel.templates += IMPORTS.get(kind, ())
+    return kernel
 
 
 def _named(parameters: Mapping[str, V]) -> dict[str, V]:
     """By names, which end declarations."""
-    return {each.split()[-1].partition("[")[0]: value for each, value in parameters.items()}
+    return {declaration.split()[-1].partition("[")[0]: value for declaration, value in parameters.items()}
 
 
 def template_of(
@@ -298,7 +298,7 @@ def arrays_of_numbers(numbers: Sequence[int], lines: Sequence[str]) -> tuple[dic
 
 
 def pointers_to(parts: Mapping[str, MemoryPart]) -> dict[str, MemoryPart]:
-    return {f"{type_of(each.holder.dtype)}* {name}": start_of(each) for name, each in parts.items()}
+    return {f"{type_of(part.holder.dtype)}* {name}": start_of(part) for name, part in parts.items()}
 
 
 def _parts(fusion: Fusion, group: Group) -> list[PlanStep]:
@@ -307,16 +307,16 @@ def _parts(fusion: Fusion, group: Group) -> list[PlanStep]:
     whole, steps, start = stored(root), list[PlanStep](), 0
     if root.op == "place":
         steps.append(cleared(whole))
-    for each in root.inputs:
+    for source in root.inputs:
         if root.op == "place":
-            to = sliced(whole.layout, each.shape, root.attributes["starts"], root.attributes["steps"])
+            to = sliced(whole.layout, source.shape, root.attributes["starts"], root.attributes["steps"])
         else:
             starts = tuple(start if i == root.attributes["axis"] else 0 for i in range(len(root.shape)))
-            to = sliced(whole.layout, each.shape, starts, (1,) * len(root.shape))
-            start += each.shape[root.attributes["axis"]]
-        if each.size:
+            to = sliced(whole.layout, source.shape, starts, (1,) * len(root.shape))
+            start += source.shape[root.attributes["axis"]]
+        if source.size:
             text = Text(fusion, group)
-            steps.append(function_of(text, [(text.of(each), MemoryPart(root, to))], each.shape))
+            steps.append(function_of(text, [(text.of(source), MemoryPart(root, to))], source.shape))
     return steps
 
 
@@ -334,16 +334,16 @@ def _exchange(fusion: Fusion, group: Group) -> list[PlanStep]:
 
 def _scatter(fusion: Fusion, group: Group) -> list[PlanStep]:
     (root,) = group.roots
-    given, index = root.inputs
-    if not given.size:
+    added, index = root.inputs
+    if not added.size:
         return [cleared(stored(root))]
     text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
-    value, at = text.of(given), text.of(index)
+    value, at = text.of(added), text.of(index)
     place = _from_zero(at, index, root.shape[axis])
     where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
     outputs = {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
-    arguments = index_of(given.shape) | parameters_of(text.leaves)
+    arguments = index_of(added.shape) | parameters_of(text.leaves)
     return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
 
@@ -388,7 +388,7 @@ def block(head: str, body: Sequence[str]) -> list[str]:
 def _repeat(fusion: Fusion, group: Group) -> list[PlanStep]:
     node = group.roots[0].inputs[0]
     outputs = {str(root.attributes["index"]): stored(root) for root in group.roots}
-    inputs = {str(i): seen(fusion, each) for i, each in enumerate(node.inputs)}
+    inputs = {str(i): seen(fusion, x) for i, x in enumerate(node.inputs)}
     return [RepeatStep(node.attributes["loop"], reads=inputs, writes=outputs)]
 
 
@@ -424,15 +424,15 @@ class Space:
 def space_of(shape: Shape, axes: Shape, layouts: Sequence[StridedLayout]) -> Space:
     order = [i for i in range(len(shape)) if i not in axes], list(axes)
     (kept, strides), (gone, more) = (
-        joined([shape[i] for i in axes], [[each.strides[i] for i in axes] for each in layouts])
+        joined([shape[i] for i in axes], [[layout.strides[i] for i in axes] for layout in layouts])
         for axes in order
     )
     gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
-    made = (
-        normal(StridedLayout((*kept, *gone), (*a, *b), each.offset))
-        for each, a, b in zip(layouts, strides, more, strict=True)
+    permuted = (
+        normal(StridedLayout((*kept, *gone), (*a, *b), layout.offset))
+        for layout, a, b in zip(layouts, strides, more, strict=True)
     )
-    return Space(tuple(kept), tuple(gone), tuple(made))
+    return Space(tuple(kept), tuple(gone), tuple(permuted))
 
 
 def _reduce(fusion: Fusion, group: Group) -> list[PlanStep]:

@@ -59,8 +59,8 @@ def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, n
         (_, x), (_, y), (_, to) = views
         multiply = matmul(x, y, to, threads)
         copies = [
-            None if np.may_share_memory(*each) else (each[0], each[1].reshape(each[0].shape))
-            for each in views
+            None if np.may_share_memory(*pair) else (pair[0], pair[1].reshape(pair[0].shape))
+            for pair in views
         ]
         if not any(copies):
             return multiply
@@ -93,10 +93,10 @@ def _by_numpy(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Ru
 
     def run() -> None:
         with _one_thread(setter):
-            others_run = [_helpers(os.getpid(), threads).submit(each) for each in others]
+            others_run = [_helpers(os.getpid(), threads).submit(block) for block in others]
             first()
-            for each in others_run:
-                each.result()
+            for pending in others_run:
+                pending.result()
 
     return run
 

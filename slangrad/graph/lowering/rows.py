@@ -58,14 +58,14 @@ class _Row:
 
     def _shared(self) -> set[Key]:
         """Costly values of elements that more than one stage computes."""
-        found: Counter[Key] = Counter()
+        uses: Counter[Key] = Counter()
         for stage in self.group.stages:
             if stage.shape == self.group.shape:
                 text = self._text(stage)
-                found.update(
+                uses.update(
                     key for key in text.names if OPS[key[0].op].flops >= COSTLY and key[0].op != "slang"
                 )
-        return {key for key, count in found.items() if count > 1}
+        return {key for key, count in uses.items() if count > 1}
 
     def _text(self, stage: Group) -> Text:
         text = Text(self.fusion, stage)
@@ -78,7 +78,7 @@ class _Row:
     def stage(self, stage: Group) -> None:
         is_row = stage.shape == self.group.shape
         text = Text(self.fusion, stage, names=dict(self.kept) if is_row else {})
-        for leaf in (each for each in stage.leaves if each.whole):
+        for leaf in (leaf for leaf in stage.leaves if leaf.whole):
             text.leaves[leaf] = self.whole.setdefault(leaf, f"w{len(self.whole)}")
         values = [text.of(root.inputs[0] if stage.kind == "reduce" else root) for root in stage.roots]
         loads = [
@@ -137,12 +137,12 @@ class _Row:
     def _loop(self, body: Sequence[str]) -> list[str]:
         """Over the row: whole waves, and the rest of it."""
         full, rest = divmod(self.n, WAVE)
-        made = []
+        lines = []
         if full:
-            made += block(f"for (int k = 0; k < {full}; k++)", [f"int j = k * {WAVE} + lane;", *body])
+            lines += block(f"for (int k = 0; k < {full}; k++)", [f"int j = k * {WAVE} + lane;", *body])
         if rest:
-            made += block(f"if (lane < {rest})", [f"int k = {full}, j = {full * WAVE} + lane;", *body])
-        return made
+            lines += block(f"if (lane < {rest})", [f"int k = {full}, j = {full * WAVE} + lane;", *body])
+        return lines
 
     # --- memory
 

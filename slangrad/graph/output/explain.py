@@ -84,7 +84,7 @@ class PlanExplanation:
         if plan.limit is None:
             return f"{plan.peak} bytes"
         roots = [type_text(root) for task in plan.again for root in plan.fusion.groups[task.number].roots]
-        counts = ", ".join(f"{roots.count(each)} x {each}" for each in dict.fromkeys(roots))
+        counts = ", ".join(f"{roots.count(root)} x {root}" for root in dict.fromkeys(roots))
         return f"{plan.peak} bytes of {plan.limit} allowed; computed again: {counts or 'nothing'}"
 
     def _kernels(self) -> list[tuple[Group, list[PlanStep]]]:
@@ -116,9 +116,7 @@ class PlanExplanation:
         ]
         sides = self.plan.fusion.before, self.plan.fusion.after
         cells = ["".join(f"<td>{show(side)}</td>" for side in sides) for _, show in rows]
-        table = "".join(
-            f"<tr><th>{name}</th>{each}</tr>" for (name, _), each in zip(rows, cells, strict=True)
-        )
+        table = "".join(f"<tr><th>{name}</th>{row}</tr>" for (name, _), row in zip(rows, cells, strict=True))
         parts = [
             f'{STYLE}\n<div class="slangrad-plan"><h3>{self._title}</h3>',
             f"<table><tr><th></th><th>before fusion</th><th>after</th></tr>{table}</table>",

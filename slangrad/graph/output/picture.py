@@ -58,7 +58,7 @@ def boxes_of(plan: Plan) -> list[Box]:
     makers: dict[Node, int] = {}
     for i, group in enumerate(plan.fusion.groups):
         nodes = members(plan.fusion, group)
-        lines = [f"{each.op}  {each.place}" if each.place else each.op for each in nodes]
+        lines = [f"{node.op}  {node.place}" if node.place else node.op for node in nodes]
         more = [f"... {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
         box = Box(group.kind, [f"{i + 1}: {group.kind} {_sizes(group.shape)}", *lines[:MOST_LINES], *more])
         for node in dict.fromkeys(leaf.node for leaf in group.leaves):
@@ -77,14 +77,14 @@ def boxes_of(plan: Plan) -> list[Box]:
 
 def members(fusion: Fusion, group: Group) -> list[Node]:
     """The nodes that a kernel computes, in order; numbers and views that it looks through are left out."""
-    found, left = set[Node](), list(group.roots)
+    inside, left = set[Node](), list(group.roots)
     while left:
         node = left.pop()
         is_own = node in group.roots or node is group.inner or node not in fusion.stored
-        if is_own and node.inputs and node not in found:
-            found.add(node)
+        if is_own and node.inputs and node not in inside:
+            inside.add(node)
             left += node.inputs
-    return [node for node in fusion.order if node in found and node.op not in ("broadcast", "stop_gradient")]
+    return [node for node in fusion.order if node in inside and node.op not in ("broadcast", "stop_gradient")]
 
 
 def _sizes(shape: tuple[int, ...]) -> str:

@@ -68,14 +68,14 @@ def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
     spans = spans_of(steps, outside)
     needless, within = _merged(steps, spans)
     holders = list(spans)
-    sizes = [bytes_of(each) for each in holders]
+    sizes = [bytes_of(holder) for holder in holders]
     living = alive(spans, len(steps))
     places = _best(list(spans.values()), sizes, max(living, default=0))
     size = max((at + n for at, n in zip(places, sizes, strict=True)), default=0)
     offsets = dict(zip(holders, places, strict=True))
-    for each in reversed(within):  # an array inside of another one comes after it
-        other, start = within[each]
-        offsets[each] = offsets[other] + start
+    for inner in reversed(within):  # an array inside of another one comes after it
+        other, start = within[inner]
+        offsets[inner] = offsets[other] + start
     return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
 
 
@@ -93,16 +93,16 @@ def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Hol
         if not isinstance(step, KernelStep) or not step.copies:
             continue
         (source,), target = step.reads.values(), step.writes[RESULT]
-        given, whole = source.holder, target.holder
-        if not {given, whole} <= spans.keys() or spans[given][1] > i or not _is_run(source, target):
+        inner, whole = source.holder, target.holder
+        if not {inner, whole} <= spans.keys() or spans[inner][1] > i or not _is_run(source, target):
             continue
-        first, last = spans[given][0], spans[whole][1]
+        first, last = spans[inner][0], spans[whole][1]
         if any(_is_other(steps[j], whole) for j in uses[whole] if first <= j < i):
             continue
         needless.add(i)
-        within[given] = whole, target.layout.offset * whole.dtype.itemsize
+        within[inner] = whole, target.layout.offset * whole.dtype.itemsize
         spans[whole] = min(first, spans[whole][0]), last
-        del spans[given]
+        del spans[inner]
     return needless, within
 
 
@@ -126,35 +126,35 @@ def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -
     tries = max(1, min(MOST_TRIES, MOST_WORK // (8 * (sum(map(len, near)) + 1))))
     best, least = list[int](), 0
     for key, wanders in product(_ORDERS, (False, True)):
-        ranks = [key(*each) for each in zip(spans, sizes, strict=True)]
+        ranks = [key(*pair) for pair in zip(spans, sizes, strict=True)]
         order = sorted(range(len(spans)), key=ranks.__getitem__)
         kept, kept_order = 0, order
         for _ in range(tries):
-            found = _placed(order, sizes, near)
-            size = max((at + n for at, n in zip(found, sizes, strict=True)), default=0)
+            places = _placed(order, sizes, near)
+            size = max((at + n for at, n in zip(places, sizes, strict=True)), default=0)
             if not best or size < least:
-                best, least = found, size
+                best, least = places, size
             if size <= enough:
                 return best
             if wanders and kept and size > kept * (1 + 0.02 * chance.random()):
                 order = kept_order
             else:
                 kept, kept_order = size, order
-                moved = next(i for i in order if found[i] + sizes[i] == size)
+                moved = next(i for i in order if places[i] + sizes[i] == size)
             aside = wanders and near[moved] and chance.random() < 0.5
-            each = chance.choice(near[moved]) if aside else moved
+            chosen = chance.choice(near[moved]) if aside else moved
             at = (
-                chance.randrange(len(order) if aside else order.index(each) + 1)
+                chance.randrange(len(order) if aside else order.index(chosen) + 1)
                 if chance.random() < 0.7
                 else 0
             )
-            order = [i for i in order if i != each]
-            order.insert(at, each)
+            order = [i for i in order if i != chosen]
+            order.insert(at, chosen)
     return best
 
 
 def _neighbors(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Of each those that are alive together with it."""
+    """For each array those that are alive together with it."""
     near: list[list[int]] = [[] for _ in spans]
     active: list[int] = []
     for i in sorted(range(len(spans)), key=lambda i: spans[i]):

@@ -33,10 +33,10 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 def bytes_in(text: str | int) -> int:
     """ "2 GiB" or a number of bytes; GraphError (E1043) for another text."""
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
+    if match is None:
         raise GraphError("E1043", f"memory={text!r} is no number of bytes", "'2 GiB', '500 MB' or an integer")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** _UNITS[match[2]])
 
 
 @dataclass(slots=True, eq=False)
@@ -51,15 +51,15 @@ class Task:
     @property
     def reads(self) -> list[Holder]:
         """The holders that other tasks fill, in an order that does not change from run to run, as that of sets does."""
-        own, found = self.writes, (part.holder for step in self.steps for part in step.reads.values())
-        return [each for each in dict.fromkeys(found) if each not in own]
+        written, holders = self.writes, (part.holder for step in self.steps for part in step.reads.values())
+        return [holder for holder in dict.fromkeys(holders) if holder not in written]
 
     @property
     def writes(self) -> dict[Holder, None]:
         return dict.fromkeys(part.holder for step in self.steps for part in step.writes.values())
 
     def on(self, names: Mapping[Holder, Holder], again: bool = False) -> Task:
-        """The same on other memory."""
+        """The same task on other memory."""
         return Task(self.number, [step.on(names) for step in self.steps], self.seconds, again)
 
 
@@ -78,18 +78,18 @@ def fitted(
     """
     limit = inf if most is None else most - held
     for tasks in orders:
-        found = arena(steps_in(tasks), outside)
-        if found.size <= limit:
-            return tasks, found
-    drops, least = Drops(tasks, outside, overwritten, found.alive), found.size
-    bounds = [found.live * turn // TURNS for turn in range(TURNS)]
+        memory = arena(steps_in(tasks), outside)
+        if memory.size <= limit:
+            return tasks, memory
+    drops, least = Drops(tasks, outside, overwritten, memory.alive), memory.size
+    bounds = [memory.live * turn // TURNS for turn in range(TURNS)]
     for bound in sorted(bounds, key=lambda bound: (bound > limit, abs(limit - bound))):
-        made = drops.without(drops.chosen(bound))
-        again = arena(steps_in(made), outside)
+        repeated = drops.without(drops.chosen(bound))
+        again = arena(steps_in(repeated), outside)
         least = min(least, again.size)
         if again.size <= limit:
-            return made, again
-    note = f"memory={least + held} would do; without a limit it needs {found.size + held}"
+            return repeated, again
+    note = f"memory={least + held} would do; without a limit it needs {memory.size + held}"
     raise MemoryLimitError(f"a plan cannot run in {most} bytes", note, least + held, held)
 
 
@@ -112,35 +112,35 @@ class Drops:
         self._live, sent = _by_task(tasks, living)
         exchanges = [step for task in tasks for step in task.steps if isinstance(step, Exchange)]
         received = {part.holder for step in exchanges for part in step.writes.values()}
-        writers = {each: i for i, task in enumerate(tasks) for each in task.writes}
-        self._makers = {each: i for each, i in writers.items() if each not in outside}
+        writers = {holder: i for i, task in enumerate(tasks) for holder in task.writes}
+        self._makers = {holder: i for holder, i in writers.items() if holder not in outside}
         self._reads = [task.reads for task in tasks]
-        uses = {each: [i] for each, i in self._makers.items()}
+        uses = {holder: [i] for holder, i in self._makers.items()}
         for i, reads in enumerate(self._reads):
-            for each in reads:
-                if each in uses:
-                    uses[each].append(i)
-        self._last = {each: sent.get((each, places[-1]), places[-1]) for each, places in uses.items()}
+            for holder in reads:
+                if holder in uses:
+                    uses[holder].append(i)
+        self._last = {holder: sent.get((holder, places[-1]), places[-1]) for holder, places in uses.items()}
         ends: dict[Holder, int] = {
-            given: writers[out] for out, given in overwritten.items() if out in writers
+            source: writers[out] for out, source in overwritten.items() if out in writers
         }
         self._gaps: dict[Holder, tuple[int, int]] = {}
         self._seconds: dict[Holder, float] = {}
-        for each, places in uses.items():
+        for holder, places in uses.items():
             # A collective ends where its result is read first.
-            pairs = list(pairwise(places))[each in received :]
-            gaps = [(sent.get((each, start), start), stop) for start, stop in pairs]
+            pairs = list(pairwise(places))[holder in received :]
+            gaps = [(sent.get((holder, start), start), stop) for start, stop in pairs]
             start, stop = max(gaps, key=lambda at: at[1] - at[0], default=(0, 0))
-            if stop - start > 1 and bytes_of(each) * 10000 > max(self._live):
-                needed = self._needed([each], self._outlive(stop), each)
+            if stop - start > 1 and bytes_of(holder) * 10000 > max(self._live):
+                needed = self._needed([holder], self._outlive(stop), holder)
                 if len(needed) <= MOST_KERNELS and all(
                     ends.get(x, stop) >= stop for i in needed for x in self._reads[i]
                 ):
-                    self._gaps[each] = start, stop
-                    self._seconds[each] = sum(self._tasks[i].seconds for i in needed)
+                    self._gaps[holder] = start, stop
+                    self._seconds[holder] = sum(self._tasks[i].seconds for i in needed)
 
     def _outlive(self, stop: int) -> Callable[[Holder], bool]:
-        return lambda each: bool(self._last.get(each, stop) >= stop)
+        return lambda holder: bool(self._last.get(holder, stop) >= stop)
 
     def _needed(
         self, holders: Iterable[Holder], is_there: Callable[[Holder], bool], first: Holder | None = None
@@ -151,75 +151,79 @@ class Drops:
             return [self._makers[x] for x in self._reads[i] if x in self._makers and not is_there(x)]
 
         return in_order(
-            [self._makers[each] for each in holders if each is first or not is_there(each)], needs
+            [self._makers[holder] for holder in holders if holder is first or not is_there(holder)], needs
         )
 
     def chosen(self, bound: int) -> set[Holder]:
         """The cheapest to drop so that no more bytes wait at any task, or as few as can."""
         held = list(self._gaps)
-        sizes = np.array([bytes_of(each) for each in held], float)
+        sizes = np.array([bytes_of(holder) for holder in held], float)
         places = np.arange(len(self._tasks))[:, None]
-        starts, stops = (np.array([self._gaps[each][i] for each in held]) for i in (0, 1))
+        starts, stops = (np.array([self._gaps[holder][i] for holder in held]) for i in (0, 1))
         waits = (places > starts) & (places < stops)
         need = np.minimum(np.array(self._live) - bound, waits @ sizes)
         rows = need > 0
         if not rows.any():
             return set()
-        costs = np.array([self._seconds[each] for each in held])
-        found = _knapsack(costs, waits[rows] * sizes, need[rows])
-        return {each for each, is_dropped in zip(held, found, strict=True) if is_dropped}
+        costs = np.array([self._seconds[holder] for holder in held])
+        choice = _knapsack(costs, waits[rows] * sizes, need[rows])
+        return {holder for holder, is_dropped in zip(held, choice, strict=True) if is_dropped}
 
     def without(self, dropped: set[Holder]) -> list[Task]:
         """The tasks, and before the first reader behind a gap those that make the dropped holders again."""
-        until = {each: self._gaps[each][0] if each in dropped else last for each, last in self._last.items()}
-        made: list[Task] = []
+        until = {
+            holder: self._gaps[holder][0] if holder in dropped else last
+            for holder, last in self._last.items()
+        }
+        order: list[Task] = []
         again: dict[Holder, Holder] = {}
         for place, task in enumerate(self._tasks):
 
-            def lives(each: Holder, place: int = place) -> bool:
-                return until.get(each, place) >= place
+            def lives(holder: Holder, place: int = place) -> bool:
+                return until.get(holder, place) >= place
 
-            def found(each: Holder) -> Holder:
-                return each if lives(each) else again[each]
+            def current(holder: Holder) -> Holder:
+                return holder if lives(holder) else again[holder]
 
-            missing = [each for each in self._reads[place] if not lives(each) and each not in again]
-            for i in self._needed(missing, lambda each: lives(each) or each in again):
-                names = {each: found(each) for each in self._reads[i]}
+            missing = [holder for holder in self._reads[place] if not lives(holder) and holder not in again]
+            for i in self._needed(missing, lambda holder: lives(holder) or holder in again):
+                names = {holder: current(holder) for holder in self._reads[i]}
                 fresh = {x: TemporaryMemory(x.shape, x.dtype, (x, "again")) for x in self._tasks[i].writes}
-                made.append(self._tasks[i].on({**names, **fresh}, again=True))
+                order.append(self._tasks[i].on({**names, **fresh}, again=True))
                 again.update((x, new) for x, new in fresh.items() if not lives(x))
-            made.append(task.on({each: found(each) for each in self._reads[place]}))
-        return made
+            order.append(task.on({holder: current(holder) for holder in self._reads[place]}))
+        return order
 
 
 def _by_task(tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], dict[tuple[Holder, int], int]]:
-    """The most bytes that are alive at each task; and for what a collective sends, with the task of its beginning, the
-    task at which it ends."""
+    """The most bytes that are alive at each task. And the task at which each collective ends, by the holder that it
+    sends and the task at which it begins."""
     place = {id(step): i for i, task in enumerate(tasks) for step in task.steps}
     live, sent, i = [0] * len(tasks), dict[tuple[Holder, int], int](), len(tasks) - 1
     for step, count in zip(reversed(steps_in(tasks)), reversed(living), strict=True):
         if not isinstance(step, Await):
             i = place[id(step)]
         else:
-            given = step.exchange.reads.values()
-            sent |= {(part.holder, place[id(step.exchange)]): i for part in given}
+            parts = step.exchange.reads.values()
+            sent |= {(part.holder, place[id(step.exchange)]): i for part in parts}
         live[i] = max(live[i], count)
     return live, sent
 
 
 def _knapsack(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray:
-    """Which are taken: the cheapest with sizes of at least `need` in each row. By scipy's solver where it is installed,
-    else the cheapest for their size, one after another."""
+    """A mask of the cheapest holders whose sizes add up to at least `need` in each row.
+
+    scipy's solver finds them where it is installed. Else the cheapest for their size are taken, one after another."""
     try:
         solve, constraint = SCIPY.milp, SCIPY.LinearConstraint
     except ImportError:
         return _greedy(costs, sizes, need)
     scale = 1.0 / max(1.0, need.max())
     rows = constraint(sizes * scale, need * scale, np.inf)
-    made = solve(
+    solution = solve(
         costs / costs.max(), constraints=rows, integrality=np.ones(len(costs)), bounds=(0, 1), options=SOLVER
     )
-    return _greedy(costs, sizes, need) if made.x is None else made.x > 0.5
+    return _greedy(costs, sizes, need) if solution.x is None else solution.x > 0.5
 
 
 def _greedy(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray:
@@ -229,7 +233,7 @@ def _greedy(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarra
         best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
         taken[best] = True
         left -= sizes[:, best]
-    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # those that later ones made needless
-        if (left + sizes[:, each] <= 0).all():
-            taken[each], left = False, left + sizes[:, each]
+    for i in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # those that later ones made needless
+        if (left + sizes[:, i] <= 0).all():
+            taken[i], left = False, left + sizes[:, i]
     return taken

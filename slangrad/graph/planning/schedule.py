@@ -57,20 +57,20 @@ class Schedule:
                 choose = partial(self._beside, Overlap(self._data, exchanges), limit)
                 self.orders.append(self._ordered(choose)[1])
         else:
-            found = [self._ordered(min), self._ordered(self._freeing)]
-            self.orders.append(min(found, key=itemgetter(0))[1])
+            candidates = [self._ordered(min), self._ordered(self._freeing)]
+            self.orders.append(min(candidates, key=itemgetter(0))[1])
 
     def _ordered(self, choose: Callable[[Collection[int]], int]) -> tuple[int, list[int]]:
         """The most bytes that are alive, and the order; `choose`: the next of those that may run."""
         needs = [set(a | b) for a, b in zip(self._data, self._after, strict=True)]
         then: dict[int, list[int]] = {}
-        for i, each in enumerate(needs):
-            for j in each:
+        for i, needed in enumerate(needs):
+            for j in needed:
                 then.setdefault(j, []).append(i)
         self._left = Counter(node for nodes in self._uses for node in nodes)
         self._begun: set[int] = set()
         self._live = peak = 0
-        ready = {i: None for i, each in enumerate(needs) if not each}
+        ready = {i: None for i, needed in enumerate(needs) if not needed}
         self._moved = list(ready)
         self._heap: list[tuple[int, int]] = []
         order: list[int] = []
@@ -120,7 +120,7 @@ class Schedule:
     def _freed(self, needs: list[set[int]], order: list[int]) -> int:
         """A kernel and the readers of its overwritten input wait for each other: then it overwrites no input."""
         done = set(order)
-        i = next(i for i, each in enumerate(self._data) if i not in done and each <= done)
+        i = next(i for i, needed in enumerate(self._data) if i not in done and needed <= done)
         self.stuck.update(self._groups[i].roots)
         self._after[i], needs[i] = set(), {i}
         return i
@@ -131,8 +131,8 @@ class Schedule:
     def _taken(self, i: int) -> int:
         """Bytes that are alive during a kernel, and were not before. Arrays that are copied into a buffer lie
         there."""
-        made = self._made(i)
-        return max(0, self._change(i)) if self._groups[i].kind == "part" else made
+        added = self._made(i)
+        return max(0, self._change(i)) if self._groups[i].kind == "part" else added
 
     def _change(self, i: int) -> int:
         """Bytes that are alive after a kernel, less those before it."""
@@ -144,8 +144,8 @@ class Schedule:
     def _ended(self, i: int) -> list[Node]:
         """The nodes whose last reader is this kernel: its own inputs (except those that a collective sends), and
         those of collectives that it waits for."""
-        own = [] if self._groups[i].kind == "exchange" else [i]
-        return [node for j in (*own, *self._awaited(i)) for node in self._uses[j]]
+        kernels = [] if self._groups[i].kind == "exchange" else [i]
+        return [node for j in (*kernels, *self._awaited(i)) for node in self._uses[j]]
 
     def _awaited(self, i: int) -> set[int]:
         """The collectives that have begun, and that end before a kernel."""
@@ -154,19 +154,21 @@ class Schedule:
 
 def with_waits(steps: Iterable[PlanStep]) -> list[PlanStep]:
     """The steps, and the end of each collective before the first that reads its result or writes to its memory."""
-    made: list[PlanStep] = []
+    order: list[PlanStep] = []
     begun: list[Exchange] = []
     for step in steps:
         used, written = ({part.holder for part in parts} for parts in (step.parts, step.writes.values()))
-        for each in list(begun):
-            reads, writes = ({x.holder for x in parts.values()} for parts in (each.reads, each.writes))
+        for exchange in list(begun):
+            reads, writes = (
+                {x.holder for x in parts.values()} for parts in (exchange.reads, exchange.writes)
+            )
             if not (writes.isdisjoint(used) and reads.isdisjoint(written)):
-                begun.remove(each)
-                made.append(end_of(each))
-        made.append(step)
+                begun.remove(exchange)
+                order.append(end_of(exchange))
+        order.append(step)
         if isinstance(step, Exchange):
             begun.append(step)
-    return [*made, *map(end_of, begun)]
+    return [*order, *map(end_of, begun)]
 
 
 def end_of(exchange: Exchange) -> Await:

@@ -33,12 +33,12 @@ class Graph:
         self.index = {node: i for i, node in enumerate(topological_order(*outputs))}
         self.readers: dict[Node, list[Node]] = {node: [] for node in self.index}
         for node in self.index:
-            for each in node.inputs:
-                self.readers[each].append(node)
+            for operand in node.inputs:
+                self.readers[operand].append(node)
 
     def depend(self, nodes: Sequence[Node], on: Sequence[Node]) -> bool:
         """Whether some of the nodes depend on some others."""
-        first, left, seen = min(self.index[each] for each in on), list(nodes), set[Node]()
+        first, left, seen = min(self.index[node] for node in on), list(nodes), set[Node]()
         while left:
             node = left.pop()
             if node in on:
@@ -50,7 +50,7 @@ class Graph:
 
 
 def letters_of(node: Node) -> tuple[list[str], str]:
-    """Those of the operands and of the result."""
+    """The letters of the operands and of the result."""
     return letters_in(node.attributes.get("letters", CONV))
 
 
@@ -79,7 +79,7 @@ def scaled_product(node: Node, graph: Graph) -> Iterator[Replacements]:
             if factor is None:
                 continue
             factor = laid_out(factor, shared, ins[k])
-            operands = [Array(each) for each in product.inputs]
+            operands = [Array(x) for x in product.inputs]
             operands[k] = operands[k] * factor if node.op == "multiply" else operands[k] / factor
             yield {node: multiplied(product, *operands)}
 
@@ -99,10 +99,10 @@ def product_of_scaled(node: Node, graph: Graph) -> Iterator[Replacements]:
                 continue
             kept = [c for c in ins[k] if c in out]
             factor = laid_out(factor, kept, out)
-            operands = [Array(each) for each in node.inputs]
+            operands = [Array(x) for x in node.inputs]
             operands[k] = Array(operand.inputs[i])
-            made = multiplied(node, *operands)
-            yield {node: lifted(made * factor if operand.op == "multiply" else made / factor)}
+            product = multiplied(node, *operands)
+            yield {node: lifted(product * factor if operand.op == "multiply" else product / factor)}
 
 
 def sum_of_product(node: Node, graph: Graph) -> Iterator[Replacements]:
@@ -134,12 +134,12 @@ def merged_products(node: Node, graph: Graph) -> Iterator[Replacements]:
                 key = k, axis, (product.op, key_of(product.attributes), rest)
                 alike.setdefault(key, []).append(product)
     for (k, axis, _), products in alike.items():
-        others = [each.inputs[1 - k] for each in products]
+        others = [product.inputs[1 - k] for product in products]
         if len(products) > 1 and not graph.depend(others, products):
             joined = lifted(np.concatenate(list(map(Array, others)), axis))
             whole = multiplied(products[0], *((Array(node), joined) if k == 0 else (joined, Array(node))))
             ins, out = letters_of(products[0])
-            ends = np.cumsum([each.shape[axis] for each in others])[:-1].tolist()
+            ends = np.cumsum([other.shape[axis] for other in others])[:-1].tolist()
             parts: Sequence[Operand] = np.split(whole, ends, out.index(ins[1 - k][axis]))
             yield dict(zip(products, parts, strict=True))
 
@@ -150,15 +150,15 @@ def padded_convolutions(node: Node, graph: Graph) -> Iterator[Replacements]:
         return
     (x,), starts = node.inputs, node.attributes["starts"]
     ends = [whole - start - n for whole, start, n in zip(node.shape, starts, x.shape, strict=True)]
-    made = {}
+    padded = {}
     for conv in graph.readers[node]:
         if conv.op == "conv" and conv.attributes["spread"] == (1, 1) and node.shape[:2] == x.shape[:2]:
             pads = tuple(
                 (a + starts[i], b + ends[i]) for i, (a, b) in enumerate(conv.attributes["padding"], 2)
             )
-            made[conv] = Array(x).convolved(Array(conv.inputs[1]), **{**conv.attributes, "padding": pads})
-    if made:
-        yield made
+            padded[conv] = Array(x).convolved(Array(conv.inputs[1]), **{**conv.attributes, "padding": pads})
+    if padded:
+        yield padded
 
 
 def sum_of_products(node: Node, graph: Graph) -> Iterator[Replacements]:
@@ -207,9 +207,9 @@ def chain_of_products(node: Node, graph: Graph) -> Iterator[Replacements]:
         if inner.op == "einsum":
             (ins, out), (inside, names) = letters_of(node), letters_of(inner)
             other = {c: c.upper() for c in "".join(inside)} | dict(zip(names, ins[k], strict=True))
-            given = ["".join(other[c] for c in each) for each in inside] + [ins[1 - k]]
+            factors = ["".join(other[c] for c in letters) for letters in inside] + [ins[1 - k]]
             operands = map(Array, (*inner.inputs, node.inputs[1 - k]))
-            yield {node: lifted(np.einsum(f"{','.join(given)}->{out}", *operands))}
+            yield {node: lifted(np.einsum(f"{','.join(factors)}->{out}", *operands))}
 
 
 # With the pair as which enumeration found a rule.

@@ -148,7 +148,7 @@ class Fusion:
         kind = "map" if kind == "gather" else kind
         group = Group(kind, root.shape if kind in ("map", "loop") else root.inputs[0].shape, [root])
         if kind == "loop":
-            read = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
+            read = [result for result in self.order if kind_of(result) == "result" and root in result.inputs]
             group.roots = read or [root]  # a part of a graph may end with a loop
         if kind == "part":
             for part in root.inputs:
@@ -187,7 +187,7 @@ class Fusion:
         group.flops += OPS[node.op].flops * size
         group.ops += 1
         if kind_of(node) != "gather":
-            return [(each, views) for each in node.inputs]
+            return [(x, views) for x in node.inputs]
         data, index = node.inputs
         if views or group.kind != "map":
             raise NotFusible
@@ -226,21 +226,21 @@ class Fusion:
         readers = list(self._readers[node])
         self.stored.discard(node)
         try:
-            found = [(root, self._collected(root)) for root in readers]
+            regrouped = [(root, self._collected(root)) for root in readers]
         except NotFusible:
             self.stored.add(node)
             return False
         before = self.seconds_of(self._groups[node]) + sum(
             self.seconds_of(self._groups[root]) for root in readers
         )
-        after = sum(self.seconds_of(group) for _, group in found)
-        if after > before or any(group.is_large for _, group in found):
+        after = sum(self.seconds_of(group) for _, group in regrouped)
+        if after > before or any(group.is_large for _, group in regrouped):
             self.stored.add(node)
             return False
-        for root, group in found:
+        for root, group in regrouped:
             self._enter(root, group)
-        for each in self._groups.pop(node).reads:
-            self._readers[each].pop(node, None)
+        for source in self._groups.pop(node).reads:
+            self._readers[source].pop(node, None)
         return True
 
     def seconds_of(self, group: Group) -> float:
@@ -301,8 +301,8 @@ class Fusion:
         """Reductions along the last axis, and maps of these rows that read them, as one kernel."""
         i = 0
         while i < len(groups):
-            made = self._with_row(groups, i)
-            groups, i = (groups, i + 1) if made is None else (made, i)
+            merged = self._with_row(groups, i)
+            groups, i = (groups, i + 1) if merged is None else (merged, i)
         return groups
 
     def _with_row(self, groups: list[Group], i: int) -> list[Group] | None:
@@ -328,18 +328,18 @@ class Fusion:
         at = max((k + 1 for k, group in enumerate(rest) if not read.isdisjoint(group.roots)), default=0)
         return [*groups[:i], *rest[:at], self._row(members, roots), *rest[at:], *late, *groups[end:]]
 
-    def _row(self, members: list[Group], made: set[Node]) -> Group:
+    def _row(self, members: list[Group], roots: set[Node]) -> Group:
         whole = [
             ArrayRead(leaf.node, leaf.layout, True)
             for g in members
             for leaf in g.leaves
-            if leaf.node not in made
+            if leaf.node not in roots
         ]
         kept = [
             root
             for group in members
             for root in group.roots
-            if root in self.outputs or not made.issuperset(self._readers[root])
+            if root in self.outputs or not roots.issuperset(self._readers[root])
         ]
         row = Group("rows", members[0].shape, kept, dict.fromkeys(whole))
         row.flops, row.ops = sum(g.flops for g in members), sum(g.ops for g in members)
@@ -356,14 +356,14 @@ class Fusion:
                 readers.setdefault(node, []).append(group)
         gone = set()
         for group in groups:
-            root, own = group.roots[0], readers.get(group.roots[0], [])
+            root, reading = group.roots[0], readers.get(group.roots[0], [])
             if (
                 group.kind == "contract"
                 and group.inner is None
                 and root not in self.outputs
-                and self._may_end(root, own)
+                and self._may_end(root, reading)
             ):
-                (end,) = own
+                (end,) = reading
                 end.kind, end.inner, end.flops = "contract", root, end.flops + group.flops
                 # Operands are read while results are stored.
                 whole = {ArrayRead(leaf.node, leaf.layout, whole=True): None for leaf in group.leaves}
@@ -395,7 +395,7 @@ def flops_of(node: Node) -> int:
     if node.op == "conv":
         return 2 * node.size * prod(node.inputs[1].shape[1:])
     if node.op != "einsum":
-        return OPS[node.op].flops * max([node.size, *(each.size for each in node.inputs)]) * bool(node.inputs)
+        return OPS[node.op].flops * max([node.size, *(x.size for x in node.inputs)]) * bool(node.inputs)
     return 2 * prod(sizes_of(node).values())
 
 
@@ -464,23 +464,23 @@ def with_copies(outputs: Sequence[Node], layouts: dict[Node, StridedLayout]) -> 
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if kind_of(node) in ("contract", "gather", "loop", "exchange"):
-            inputs = tuple(copied(each) if base_of(each).op == "constant" else each for each in inputs)
-        made = with_inputs(node, inputs)
-        if is_view(made):
-            at = seen[made.inputs[0]].seen_by(made)
+            inputs = tuple(copied(x) if base_of(x).op == "constant" else x for x in inputs)
+        new = with_inputs(node, inputs)
+        if is_view(new):
+            at = seen[new.inputs[0]].seen_by(new)
             if at is None:
-                copy = copied(made.inputs[0])
-                made, at = with_inputs(made, (copy,)), dense(copy.shape).seen_by(made)
+                copy = copied(new.inputs[0])
+                new, at = with_inputs(new, (copy,)), dense(copy.shape).seen_by(new)
             assert at is not None
-            seen[made] = at
+            seen[new] = at
         else:
-            seen[made] = own_layout(made, layouts)
-        return made
+            seen[new] = own_layout(new, layouts)
+        return new
 
-    made = rebuilt(outputs, change)
+    nodes = rebuilt(outputs, change)
     return [
         copied(node) if is_view(node) or kind_of(node) == "source" or node.op == "count" else node
-        for node in made
+        for node in nodes
     ]
 
 

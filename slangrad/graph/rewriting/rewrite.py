@@ -43,20 +43,20 @@ class Rewriter:
 
     def simplified(self, outputs: Sequence[Node], taken: Mapping[Node, Node] = NOTHING) -> list[Node]:
         """The outputs after all rules that always pay, with choices that are taken."""
-        made: dict[Node, Node] = {}
+        new: dict[Node, Node] = {}
         for node in in_order(outputs, lambda n: (taken[n],) if n in taken else n.inputs):
             if node in taken:
-                made[node] = made[taken[node]]
+                new[node] = new[taken[node]]
             else:
-                made[node] = self._enter(with_inputs(node, tuple(made[each] for each in node.inputs)))
-        return [made[each] for each in outputs]
+                new[node] = self._enter(with_inputs(node, tuple(new[x] for x in node.inputs)))
+        return [new[output] for output in outputs]
 
     def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs after all rules."""
-        found = self.simplified(outputs)
-        while taken := self._taken(Graph(found)):
-            found = self.simplified(found, taken)
-        return found
+        simpler = self.simplified(outputs)
+        while taken := self._taken(Graph(simpler)):
+            simpler = self.simplified(simpler, taken)
+        return simpler
 
     # --- rules that always pay
 
@@ -67,41 +67,41 @@ class Rewriter:
             return new[root]
         node = with_inputs(root, tuple(map(self._enter, root.inputs)))
         for _ in range(MOST_STEPS):
-            made = self._replaced(node)
-            if made is None or made is node:
+            right = self._replaced(node)
+            if right is None or right is node:
                 break
-            for each in in_order([made], lambda n: () if n in new else n.inputs):
-                each.place = each.place if each in new else root.place
-            node = new[made] if made in new else with_inputs(made, tuple(map(self._enter, made.inputs)))
+            for fresh in in_order([right], lambda n: () if n in new else n.inputs):
+                fresh.place = fresh.place if fresh in new else root.place
+            node = new[right] if right in new else with_inputs(right, tuple(map(self._enter, right.inputs)))
         new[root] = new[node] = node
         return node
 
     def _replaced(self, node: Node) -> Node | None:
         for function in FUNCTIONS:
-            made = function(node)
-            if made is not None:
-                return made.node
+            result = function(node)
+            if result is not None:
+                return result.node
         without_fast = not self._fast_math and node.dtype.kind not in "iu"
         for rule in self._rules.get(node.op, ()):
             if rule.fast and without_fast:
                 continue
             for bound in _unified(rule.pattern, node, {}):
-                right: Array = rule.right(*(Array(bound[each]) for each in rule.variables))
+                right: Array = rule.right(*(Array(bound[variable]) for variable in rule.variables))
                 return right.astype(node.dtype).broadcast_to(node.shape).node
         return None
 
     # --- rules that pay by cost
 
     def _taken(self, graph: Graph) -> dict[Node, Node]:
-        """Choices that pay and do not touch each other. One of several nodes makes some depend on the inputs of
-        others: so that no cycle comes from that, two of these have no places in common."""
+        """Choices that pay and do not touch each other. A choice of several nodes makes some of them
+        depend on inputs of others. Two such choices have no places in common, so no cycle comes from them."""
         taken, touched, end = dict[Node, Node](), set[Node](), -1
         for node in graph.index:
-            for found in self.choices(node, graph):
-                old, new, region = self.prices(graph, found)
-                first, last = _span(found, graph.index) if len(found) > 1 else (end + 1, end)
+            for replaced in self.choices(node, graph):
+                old, new, region = self.prices(graph, replaced)
+                first, last = _span(replaced, graph.index) if len(replaced) > 1 else (end + 1, end)
                 if new < LEAST_GAIN * old and touched.isdisjoint(region) and first > end:
-                    taken |= found
+                    taken |= replaced
                     touched |= region
                     end = last
                     break
@@ -110,43 +110,43 @@ class Rewriter:
     def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
         """The replacements that rules offer at a node: old nodes, and the new ones."""
         has_room = self._fast_math or node.dtype != np.float16
-        for rule in rules if has_room else [each for each in rules if each not in WIDER]:
-            for found in rule(node, graph):
-                made = [self._enter(each.node) for each in found.values()]
-                changed = {old: new for old, new in zip(found, made, strict=True) if old is not new}
+        for rule in rules if has_room else [rule for rule in rules if rule not in WIDER]:
+            for replaced in rule(node, graph):
+                values = [self._enter(array.node) for array in replaced.values()]
+                changed = {old: new for old, new in zip(replaced, values, strict=True) if old is not new}
                 if changed:
                     yield changed
 
-    def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float, set[Node]]:
+    def prices(self, graph: Graph, replaced: dict[Node, Node]) -> tuple[float, float, set[Node]]:
         """Seconds of the kernels before and after a replacement, of those that are others then, and their nodes."""
-        readers, fresh = graph.readers, _fresh(found.values(), graph.index)
-        needed = {each for node in fresh for each in node.inputs} | set(found.values())
-        gone = _only_for(found, readers, graph.outputs | needed)
-        near = _near(found, readers)
-        inside = {*found, *gone, *near, *fresh}
-        ends = [n for n in (*found, *near) if n in graph.outputs or not inside.issuperset(readers[n])]
-        old, new = (self.seconds(self._region(ends, inside, each)) for each in ({}, found))
+        readers, fresh = graph.readers, _fresh(replaced.values(), graph.index)
+        needed = {x for node in fresh for x in node.inputs} | set(replaced.values())
+        gone = _only_for(replaced, readers, graph.outputs | needed)
+        near = _near(replaced, readers)
+        inside = {*replaced, *gone, *near, *fresh}
+        ends = [n for n in (*replaced, *near) if n in graph.outputs or not inside.issuperset(readers[n])]
+        old, new = (self.seconds(self._region(ends, inside, values)) for values in ({}, replaced))
         return old, new, inside | needed
 
-    def _region(self, ends: Sequence[Node], inside: set[Node], found: Mapping[Node, Node]) -> list[Node]:
+    def _region(self, ends: Sequence[Node], inside: set[Node], replaced: Mapping[Node, Node]) -> list[Node]:
         """A part of a graph, with inputs in place of nodes outside. These have numbers, so equal parts are one."""
-        made: dict[Node, Node] = {}
+        new: dict[Node, Node] = {}
         numbers = count()
 
         def cut(node: Node) -> Node:
-            if node in found and node not in made:
-                made[node] = cut(found[node])
-            elif node not in made:
+            if node in replaced and node not in new:
+                new[node] = cut(replaced[node])
+            elif node not in new:
                 if node.op in ("constant", "count"):
-                    made[node] = node
+                    new[node] = node
                 elif node in inside or is_view(node):
-                    made[node] = with_inputs(node, tuple(map(cut, node.inputs)))
+                    new[node] = with_inputs(node, tuple(map(cut, node.inputs)))
                 else:
                     key = next(numbers), node.shape, node.dtype
-                    made[node] = self._stand_ins.setdefault(key, new_input(*key[1:]))
-            return made[node]
+                    new[node] = self._stand_ins.setdefault(key, new_input(*key[1:]))
+            return new[node]
 
-        return [cut(each) for each in ends]
+        return [cut(end) for end in ends]
 
     def seconds(self, outputs: Sequence[Node]) -> float:
         """Seconds of the kernels of a graph, by the cost model."""
@@ -162,53 +162,53 @@ def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
     return Rewriter(fast_math=fast_math).rewritten(outputs)
 
 
-def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]:
+def _fresh(roots: Iterable[Node], index: Mapping[Node, int]) -> dict[Node, None]:
     """The nodes of other graphs without an entry."""
-    found, left = dict[Node, None](), list(roots)
+    fresh, left = dict[Node, None](), list(roots)
     while left:
         node = left.pop()
-        if node not in known and node not in found:
-            found[node] = None
+        if node not in index and node not in fresh:
+            fresh[node] = None
             left += node.inputs
-    return found
+    return fresh
 
 
-def _span(found: dict[Node, Node], index: Mapping[Node, int]) -> tuple[int, int]:
+def _span(replaced: dict[Node, Node], index: Mapping[Node, int]) -> tuple[int, int]:
     """The first and the last place of the nodes that are replaced, and of those that their values read."""
-    read = [each for node in _fresh(found.values(), index) for each in node.inputs]
-    places = [index[each] for each in (*found, *found.values(), *read) if each in index]
+    read = [x for node in _fresh(replaced.values(), index) for x in node.inputs]
+    places = [index[x] for x in (*replaced, *replaced.values(), *read) if x in index]
     return min(places), max(places)
 
 
 def _only_for(
-    found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]], kept: set[Node]
+    replaced: dict[Node, Node], readers: Mapping[Node, Sequence[Node]], kept: set[Node]
 ) -> dict[Node, None]:
     """The nodes that no other node needs than those that are replaced."""
     gone: dict[Node, None] = {}
-    left = [each for node in found for each in node.inputs]
+    left = [x for node in replaced for x in node.inputs]
     while left:
         node = left.pop()
-        is_read = any(each not in found and each not in gone for each in readers[node])
+        is_read = any(reader not in replaced and reader not in gone for reader in readers[node])
         if not is_read and node.inputs and node not in kept and node not in gone:
             gone[node] = None
             left += node.inputs
     return gone
 
 
-def _near(found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
+def _near(replaced: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
     """The kernels that read the replaced nodes, through maps and views."""
     near: dict[Node, None] = {}
-    left = [each for node in found for each in readers[node]]
+    left = [reader for node in replaced for reader in readers[node]]
     while left and len(near) < MOST_NEAR:
         node = left.pop(0)
-        if node not in near and node not in found:
+        if node not in near and node not in replaced:
             near[node] = None
             left += readers[node] if kind_of(node) in ("map", "view") else ()
     return near
 
 
 def _unified(pattern: Node, node: Node, bound: dict[Node, Node]) -> Iterator[dict[Node, Node]]:
-    """How the variables of a pattern can be bound."""
+    """All ways to bind the variables of a pattern to nodes."""
     if pattern.op == "input":
         if bound.get(pattern, node) is node:
             yield {**bound, pattern: node}
@@ -234,5 +234,5 @@ def _all_unified(
     if not patterns:
         yield bound
         return
-    for found in _unified(patterns[0], nodes[0], bound):
-        yield from _all_unified(patterns[1:], nodes[1:], found)
+    for extended in _unified(patterns[0], nodes[0], bound):
+        yield from _all_unified(patterns[1:], nodes[1:], extended)

@@ -28,22 +28,22 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`left` and `right`: two programs with the same result, for arrays of `count` names. `fast`: infinities, NaN and
-    zeros have other results; integers have the same. `found`: the pair as which enumeration found it
-    (`tools/discover_rules.py`)."""
+    zeros have other results; integers have the same. `enumerated`: the pair as which
+    `tools/discover_rules.py` found it."""
 
     name: str
     left: Side
     right: Side
     count: int
     fast: bool
-    found: str
+    enumerated: str
     pattern: Node
     variables: tuple[Node, ...]
 
 
-def row(name: str, left: Side, right: Side, count: int = 1, fast: bool = False, found: str = "") -> Rule:
+def row(name: str, left: Side, right: Side, count: int = 1, fast: bool = False, enumerated: str = "") -> Rule:
     variables = tuple(new_input((), np.dtype(float), f"{i}") for i in range(count))
-    return Rule(name, left, right, count, fast, found, left(*map(Array, variables)).node, variables)
+    return Rule(name, left, right, count, fast, enumerated, left(*map(Array, variables)).node, variables)
 
 
 # fmt: off
@@ -152,12 +152,12 @@ def gather_of_map(node: Node) -> Array | None:
         return lifted(np.where(is_in, Array(data)[first].broadcast_to(node.shape), constant(0, node.dtype)))
     if OPS[data.op].kind != "map" or data.op == "count" or node.size * 2 > data.size:
         return None
-    same = [axis in repeated_axes(each) for each in data.inputs]
+    same = [axis in repeated_axes(x) for x in data.inputs]
     picked = [
-        Array(each)[first].broadcast_to(node.shape).node
+        Array(x)[first].broadcast_to(node.shape).node
         if is_same and not all(same)
-        else make("take_along", [each, index], node.shape, each.dtype, axis=axis)
-        for each, is_same in zip(data.inputs, same, strict=True)
+        else make("take_along", [x, index], node.shape, x.dtype, axis=axis)
+        for x, is_same in zip(data.inputs, same, strict=True)
     ]
     return Array(make(data.op, picked, node.shape, node.dtype, **data.attributes))
 
@@ -180,7 +180,7 @@ def slice_of_parts(node: Node) -> Array | None:
     data, steps = node.inputs[0], node.attributes["steps"]
     first = list(node.attributes["starts"])
     last = [a + (n - 1) * step for a, n, step in zip(first, node.shape, steps, strict=True)]
-    if data.op == "place" and any(each != 1 for each in data.attributes["steps"]):
+    if data.op == "place" and any(step != 1 for step in data.attributes["steps"]):
         return None
     begin = list(data.attributes.get("starts", (0,) * len(first)))
     for part in data.inputs:
@@ -195,16 +195,16 @@ def slice_of_parts(node: Node) -> Array | None:
 
 def joined_slices(node: Node) -> Array | None:
     """Neighboring slices of one array are one slice."""
-    if node.op != "concatenate" or any(each.op != "slice" for each in node.inputs):
+    if node.op != "concatenate" or any(x.op != "slice" for x in node.inputs):
         return None
     first, axis = node.inputs[0], node.attributes["axis"]
     starts, steps = list(first.attributes["starts"]), first.attributes["steps"]
     end = starts[axis]
-    for each in node.inputs:
+    for part in node.inputs:
         starts[axis] = end
-        if each.inputs != first.inputs or each.attributes != {"starts": tuple(starts), "steps": steps}:
+        if part.inputs != first.inputs or part.attributes != {"starts": tuple(starts), "steps": steps}:
             return None
-        end += each.shape[axis] * steps[axis]
+        end += part.shape[axis] * steps[axis]
     return Array(first.inputs[0]).sliced(node.shape, first.attributes["starts"], steps)
 
 
@@ -225,9 +225,9 @@ def product_of_views(node: Node) -> Array | None:
             assert core is not None
             names[i] = "".join(c for axis, c in enumerate(names[i]) if axis not in repeated)
             left = "".join(c for c in out if c in names[0] + names[1])
-            given = [core if j == i else Array(each) for j, each in enumerate(operands)]
-            made = lifted(np.einsum(f"{names[0]},{names[1]}->{left}", *given))
-            return made.reshape(
+            factors = [core if j == i else Array(x) for j, x in enumerate(operands)]
+            product = lifted(np.einsum(f"{names[0]},{names[1]}->{left}", *factors))
+            return product.reshape(
                 [n if c in left else 1 for c, n in zip(out, node.shape, strict=True)]
             ).broadcast_to(node.shape)
     return None
@@ -321,8 +321,8 @@ def _is_of_softmax(e: Node, total: Node) -> bool:
 
 def _is_largest(pair: Node, total: Node) -> bool:
     """Whether the second input of a map is the largest of the first along the axes of a sum."""
-    z, found = pair.inputs[0], base_of(pair.inputs[1])
-    return found.op == "max" and found.inputs[0] is z and found.attributes["axes"] == total.attributes["axes"]
+    z, most = pair.inputs[0], base_of(pair.inputs[1])
+    return most.op == "max" and most.inputs[0] is z and most.attributes["axes"] == total.attributes["axes"]
 
 
 def repeated_axes(node: Node) -> tuple[int, ...]:
@@ -349,18 +349,18 @@ def first_along(node: Node, axes: tuple[int, ...]) -> Array | None:
 def sum_of_parts(node: Node) -> Array | None:
     """Arrays that lie side by side among zeros and are added fill one array: the derivative of a split."""
     parts = _placed(node) if node.op == "add" else []
-    axes = {i for each in parts for i, n in enumerate(each.inputs[0].shape) if n != node.shape[i]}
-    if len(axes) != 1 or any(step != 1 for each in parts for step in each.attributes["steps"]):
+    axes = {i for part in parts for i, n in enumerate(part.inputs[0].shape) if n != node.shape[i]}
+    if len(axes) != 1 or any(step != 1 for part in parts for step in part.attributes["steps"]):
         return None
     (axis,), end = axes, 0
-    parts.sort(key=lambda each: each.attributes["starts"][axis])
-    for each in parts:
-        if each.attributes["starts"][axis] != end:
+    parts.sort(key=lambda part: part.attributes["starts"][axis])
+    for part in parts:
+        if part.attributes["starts"][axis] != end:
             return None
-        end += each.inputs[0].shape[axis]
+        end += part.inputs[0].shape[axis]
     if end != node.shape[axis]:
         return None
-    inputs = [each.inputs[0] for each in parts]
+    inputs = [part.inputs[0] for part in parts]
     return Array(make("concatenate", inputs, node.shape, node.dtype, axis=axis))
 
 
@@ -368,11 +368,11 @@ def _placed(node: Node) -> list[Node]:
     """The nodes that a sum adds, none if one of them does more than to place an array among zeros."""
     left, parts, most = [node], list[Node](), max(node.shape, default=0)
     while left:
-        each = left.pop()
-        if each.op == "add":
-            left += each.inputs
-        elif each.op == "place" and len(parts) < most:  # a sum may add one of them many times
-            parts.append(each)
+        term = left.pop()
+        if term.op == "add":
+            left += term.inputs
+        elif term.op == "place" and len(parts) < most:  # a sum may add one of them many times
+            parts.append(term)
         else:
             return []
     return parts

@@ -52,7 +52,7 @@ class Tree:
 
     @property
     def result(self) -> np.ndarray:
-        """Of a number of arrays that is a power of two."""
+        """The combination of all arrays; their number is a power of two."""
         ((_, array),) = self._kept
         return array
 
@@ -76,7 +76,7 @@ class ShardPhase:
 
 
 class ConsistentPlan:
-    """Runs the shards of this worker; `run` as that of `Plan`. `outputs`, `inputs` and their `layouts`: of the whole
+    """Runs the shards of this worker, by `run` as in `Plan`. `outputs`, `inputs` and their `layouts`: of the whole
     graph; `batch`: the inputs that are cut into shards; `in_place`: as of `Plan`, of the outputs but the first."""
 
     def __init__(
@@ -107,8 +107,8 @@ class ConsistentPlan:
         self._shards: list[list[ShardPhase]] = []
         for graph in graphs:
             if placed or not self._shards:
-                own = placed and _placed(graph, other if graph is graphs[0] else graphs[0])
-                self._shards.append(self._phases(graph, set(own or ()), taken, settings))
+                differing = placed and _placed(graph, other if graph is graphs[0] else graphs[0])
+                self._shards.append(self._phases(graph, set(differing or ()), taken, settings))
         self._shards *= self._own // len(self._shards)
 
     @property
@@ -122,7 +122,7 @@ class ConsistentPlan:
         return range(start, start + self._own)
 
     def _graph(self, outputs: Sequence[Node], rank: int, local: dict[Node, Node]) -> list[Node]:
-        """Of one shard. `local`: its inputs, which are those of all shards."""
+        """The graph of one shard. `local`: its inputs, which all shards share."""
         mesh = Mesh({ROWS: SHARDS}, rank, (ROWS,))
         specs = {node: Spec(((ROWS,), *((),) * (len(node.shape) - 1))) for node in self._batch if node.shape}
         wanted = [whole(len(node.shape)) for node in outputs]
@@ -140,9 +140,9 @@ class ConsistentPlan:
             varies[node] &= node.op not in ("all_reduce", "all_gather")
         last = max(level[node] for node in outputs)
         ends = [[node for node in order if is_collective(node) and level[node] == p + 1] for p in range(last)]
-        targets = [dict.fromkeys(x for node in each for x in node.inputs) for each in ends]
+        targets = [dict.fromkeys(x for node in nodes for x in node.inputs) for nodes in ends]
         targets.append(dict.fromkeys(outputs))
-        made: list[ShardPhase] = []
+        phases: list[ShardPhase] = []
         for p in reversed(range(last + 1)):
 
             def is_given(node: Node) -> bool:
@@ -155,8 +155,10 @@ class ConsistentPlan:
             for node in boundary:
                 if not is_given(node):
                     targets[level[node]][node] = None
-            made.append(self._phase(list(targets[p]), boundary, ends[p] if p < last else [], taken, settings))
-        return made[::-1]
+            phases.append(
+                self._phase(list(targets[p]), boundary, ends[p] if p < last else [], taken, settings)
+            )
+        return phases[::-1]
 
     def _phase(
         self,
@@ -180,8 +182,8 @@ class ConsistentPlan:
 
     def run(self, arrays: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`."""
-        given = dict(zip(self._inputs, arrays, strict=True))
-        held = [given | {x: part_of(given[x], i, self._own) for x in self._rows} for i in range(self._own)]
+        inputs = dict(zip(self._inputs, arrays, strict=True))
+        held = [inputs | {x: part_of(inputs[x], i, self._own) for x in self._rows} for i in range(self._own)]
         for p in range(len(self._shards[0]) - 1):
             ends = self._shards[0][p].ends
             parts: list[Joined] = [
@@ -206,8 +208,8 @@ class ConsistentPlan:
             as_tensor(self._device, total.reshape(node.shape or (1,))) if node.op != "all_to_all" else None
         )
         for phases, values, rank in zip(self._shards, held, self._ranks, strict=True):
-            own = as_tensor(self._device, np.ascontiguousarray(total[:, rank])) if common is None else common
-            values[phases[p].ends[i]] = own
+            x = as_tensor(self._device, np.ascontiguousarray(total[:, rank])) if common is None else common
+            values[phases[p].ends[i]] = x
 
     def _total(self, array: np.ndarray, how: str) -> np.ndarray:
         """The tree over workers: each combines a piece of the array, then gathers all pieces."""
@@ -224,21 +226,21 @@ class ConsistentPlan:
         return array
 
     def _all(self, arrays: np.ndarray) -> np.ndarray:
-        """Those of the shards of all workers."""
+        """The arrays of the shards of all workers."""
         for name, n in reversed(self._mesh.cuts.items()):
             got = np.empty((n, *arrays.shape), arrays.dtype)
             self._exchanged("all_gather", name, arrays, got)
             arrays = got.reshape(-1, *arrays.shape[1:])
         return arrays
 
-    def _exchanged(self, name: str, over: str, given: np.ndarray, result: np.ndarray) -> None:
-        self._mesh.link(over).start(self._mesh.collective(name, over), given, result).wait()
+    def _exchanged(self, name: str, over: str, sent: np.ndarray, result: np.ndarray) -> None:
+        self._mesh.link(over).start(self._mesh.collective(name, over), sent, result).wait()
 
 
 def _join(node: Node, part: Joined, arrays: list[np.ndarray]) -> None:
     """Add the arrays of one more shard."""
     if isinstance(part, Tree):
-        part.add(np.concatenate([each.reshape(-1) for each in arrays]))
+        part.add(np.concatenate([array.reshape(-1) for array in arrays]))
     else:
         part.append(arrays[0].reshape(node.inputs[0].shape).copy())
 
@@ -270,7 +272,7 @@ def _placed(outputs: Sequence[Node], others: Sequence[Node]) -> list[Node]:
     """The nodes that depend on the number of the shard: their attributes differ in the graph of another one."""
 
     def attributes(node: Node) -> dict[str, object]:
-        return {name: each for name, each in node.attributes.items() if name != "collective"}
+        return {name: value for name, value in node.attributes.items() if name != "collective"}
 
     pairs = zip(topological_order(*outputs), topological_order(*others), strict=True)
     return [a for a, b in pairs if a is not b and attributes(a) != attributes(b)]

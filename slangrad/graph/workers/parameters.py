@@ -153,21 +153,21 @@ class WorkerParameters:
     def specs_of(
         self, parameters: Sequence[Node], states: Sequence[Node], updates: Updates
     ) -> dict[Node, Spec]:
-        """Those of inputs: of the parameters, and of the state that belongs to each."""
+        """The specs of inputs: of the parameters, and of the state of each."""
         cuts = (spec for spec, (_, update) in zip(self.cuts, updates, strict=True) for _ in update.state)
         return dict(zip([*parameters, *states], [*self.specs, *cuts], strict=True))
 
-    def found(
+    def sharding_for(
         self,
         outputs: Sequence[Node],
         variables: Sequence[TrainedVariable],
-        given: Mapping[Node, Spec],
+        batch_specs: Mapping[Node, Spec],
         links: Links,
         memory: int | None,
         layers: Layers,
     ) -> Sharding | None:
-        """Where it is to be searched for, the sharding of all nodes; from now on the worker holds these parts.
-        `outputs`: the loss and the updates; `given`: the specs of a batch, or of a micro-batch."""
+        """The sharding of all nodes, None where it is not searched for. From now on the worker holds these parts.
+        `outputs`: the loss and the updates; `batch_specs`: those of a batch, or of a micro-batch."""
         if self._partition != AUTO or not self._mesh.cuts:
             return None
         by_hand = _by_hand([variable.parameter for variable in variables], outputs, self._mesh)
@@ -178,7 +178,7 @@ class WorkerParameters:
             elif spec is not None:
                 variable.specs, variable.cuts = [spec], [spec, self._in_rows(spec, self.shapes[i])]
         wanted = {outputs[0]: whole(0)}
-        sharding = searched(outputs, wanted, given, variables, self._mesh, links, memory, layers)
+        sharding = searched(outputs, wanted, batch_specs, variables, self._mesh, links, memory, layers)
         if not self._is_cut:
             specs = [sharding.specs[variable.parameter] for variable in variables]
             self._hold(specs, [sharding.specs[variable.as_cut] for variable in variables])
@@ -207,15 +207,15 @@ class WorkerParameters:
         return tensor.view(wanted.local(shape, mesh.cuts) or (1,), tuple(tensor.strides), offset)
 
     def gathered(self) -> PyTree:
-        """All of them, in the form in which the optimizer got them."""
+        """All parameters, in the form in which the optimizer got them."""
         tree, device = self._optimizer.tree, device_of(self.tensors[0])
         is_cut = any(spec.used for spec in self.specs)
         if (is_cut or self.is_staged) and self._mesh.watch is not None:
             self._mesh.watch.meet("parameters")
-        own = [i for i in range(len(self.shapes)) if self.owns(i)]
-        tensors = {i: self.tensors[i] for i in own}
+        held = [i for i in range(len(self.shapes)) if self.owns(i)]
+        tensors = {i: self.tensors[i] for i in held}
         if is_cut:
-            tensors = dict(zip(own, self._whole(own), strict=True))
+            tensors = dict(zip(held, self._whole(held), strict=True))
         elif not self.is_staged:
             return tree
         wholes = list(tensors.values())
@@ -227,9 +227,9 @@ class WorkerParameters:
         arrays = iter(wholes)
         return tree_map(lambda leaf: next(arrays), tree)
 
-    def _whole(self, own: Sequence[int]) -> list[spy.Tensor]:
-        """Some of them, gathered from the workers of this stage."""
-        rows = [(self.shapes[i], self.specs[i], self.tensors[i]) for i in own]
+    def _whole(self, held: Sequence[int]) -> list[spy.Tensor]:
+        """Some parameters, gathered from the workers of this stage."""
+        rows = [(self.shapes[i], self.specs[i], self.tensors[i]) for i in held]
         inputs = [
             new_input(spec.local(shape, self._mesh.cuts), checked_type(numpy_type(tensor)))
             for shape, spec, tensor in rows
@@ -238,7 +238,7 @@ class WorkerParameters:
         wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in pairs]
         return (
             Plan(wholes, inputs, device_of(self.tensors[0])).run([tensor for *_, tensor in rows])
-            if own
+            if held
             else []
         )
 

@@ -52,6 +52,7 @@ class Attributes(TypedDict, total=False):
     stored: bool  # of a select: its result is stored at the address from which the other operand was loaded
     text: str
     trusted: bool
+    uniform: bool  # of an atomic: lanes of a wave that come to it together have the same address
     unroll: bool
     value: Number
     which: str

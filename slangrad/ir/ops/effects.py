@@ -27,6 +27,16 @@ def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
     return PRIMITIVES[name].effect
 
 
+def is_pure(op: Op) -> bool:
+    """Whether an op of the table has no effect: arithmetic, and a load from constant memory."""
+    return op.name in PRIMITIVES and primitive_effect(op.name, op.operands) == PURE
+
+
+def is_arithmetic(op: Op) -> bool:
+    """Whether an op of the table has no effect and reads no memory, constant memory included."""
+    return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE
+
+
 def effect_of(op: Op) -> str:
     """The strongest effect of an op or of the ops in its regions; a call without the attribute may have any
     effect."""
@@ -55,9 +65,7 @@ def effect_of_call(callee: Function) -> str:
 
 def may_run_early(op: Op) -> bool:
     """Whether the op may run speculatively. Primitives are total, so only a report forbids it."""
-    if op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
-        return False
-    return not op.attributes.get("check")
+    return is_pure(op) and not op.attributes.get("check")
 
 
 def ends(op: Op) -> bool:

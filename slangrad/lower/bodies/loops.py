@@ -15,9 +15,8 @@ from functools import partial
 
 from slangrad.base.options import limit_note
 from slangrad.base.records import OfClass
-from slangrad.ir.building.builder import Builder
 from slangrad.ir.ops.core import Attributes, Value
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_arithmetic
 from slangrad.lower.bodies import counted
 from slangrad.lower.bodies.assigned import assigned_variables
 from slangrad.lower.bodies.sequences import lower_in_order
@@ -91,15 +90,11 @@ def _can_test(f: Frame, condition: ast.Expression | None, carried: list[Key]) ->
     def test() -> tuple[Value, ...]:
         nonlocal pure
         aside = f.arm(lambda: (f.value(condition),))
-        pure = not aside.changes(f.variables) and is_pure(aside.builder)
+        pure = not aside.changes(f.variables) and all(map(is_arithmetic, aside.builder.ops))
         return aside.values
 
     f.region(carried, test)
     return pure
-
-
-def is_pure(b: Builder) -> bool:
-    return all(op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE for op in b.ops)
 
 
 def _while_tested(f: Frame, node: Loop, target: ExitTarget, carried: list[Key]) -> None:

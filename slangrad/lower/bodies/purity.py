@@ -14,7 +14,7 @@ from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.model.types import Pointer
 from slangrad.check.names.places import value_type
 from slangrad.ir.ops.core import Op, Region, Value, walk
-from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.effects import is_pure
 from slangrad.ir.ops.primitives import CONTROL, PRIMITIVES, PURE
 from slangrad.lower.model.flow import Key, declaration_of
 from slangrad.lower.model.frame import Frame
@@ -42,7 +42,7 @@ def _computes(f: Frame, op: Op) -> bool:
     if op.name == "call":
         reference, _ = f.lowering.asked_by.get(op.attributes["callee"], (None, None))
         return reference is not None and is_memory_free(f, reference)
-    return op.name in CONTROL or (op.name in PRIMITIVES and primitive_effect(op.name, op.operands) == PURE)
+    return op.name in CONTROL or is_pure(op)
 
 
 def _keeps(f: Frame, conversion: checked.Conversion, seen: Substitution) -> bool:

@@ -21,7 +21,7 @@ from slangrad.ir.building.rebuild import defined_in
 from slangrad.ir.data.layout import element_size
 from slangrad.ir.data.types import BOOL, I64, Pointer, is_integer, pointer_of
 from slangrad.ir.ops.core import Function, Op, Region, Value
-from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.effects import is_arithmetic
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.launch_values import LaunchValues
 
@@ -233,5 +233,5 @@ class Survey:
             return True
         if op.name == "thread_id":
             return op.attributes["axis"] == 0
-        pure = op.name == "in_bounds" or (op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE)
+        pure = op.name == "in_bounds" or is_arithmetic(op)
         return not pure or any(self.varies_with_lane(x) for x in op.operands)

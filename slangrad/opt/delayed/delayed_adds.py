@@ -35,6 +35,7 @@ from slangrad.opt.delayed.delayed_sums import (
     adds_of_a_thread,
     plan_of,
     plan_of_few,
+    plan_of_nothing,
     reduction_of,
 )
 from slangrad.opt.delayed.own_elements import own_elements
@@ -82,7 +83,8 @@ def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedA
 
 @dataclass(frozen=True, slots=True)
 class FewSums:
-    """The kernel that adds to accumulators, its callees, and the plan. Other adds are as they were."""
+    """The kernel that adds to accumulators, its callees, and the plan. Other adds are as they were, but those that are
+    `uniform` say so."""
 
     kernel: Function
     functions: tuple[Function, ...]
@@ -90,7 +92,7 @@ class FewSums:
 
 
 def delay_few_sums(kernel: Function, functions: Sequence[Function] = ()) -> FewSums | None:
-    """The adds that have accumulators wait, all others are made at once. None if no add may wait."""
+    """The adds that have accumulators wait, all others are made at once. None if no add may wait or is uniform."""
     uses = Counter[Value]()
     for function in (*functions, kernel):
         uses.update(count_uses(function.region))
@@ -98,15 +100,24 @@ def delay_few_sums(kernel: Function, functions: Sequence[Function] = ()) -> FewS
     survey = Survey(launch, kernel, callees)
     adds = [a for a in survey.accesses if _is_float_add(a.op) and not uses[a.op.results[0]]]
     blocks = [block for block in _blocks(survey, adds) if block.accumulators]
-    if not blocks:
-        return None
     waiting, elements = {add for block in blocks for add in block.adds}, {block.element for block in blocks}
     others = {add for add in adds if {add.op.results[0].type} == elements} - waiting
-    plan = plan_of_few(survey, launch, blocks, others)
+    plan = plan_of_few(survey, launch, blocks, others) if blocks else None
     if plan is None:
+        plan, waiting = plan_of_nothing(), set()
+    ids = [op for op in walk(kernel.region) if op.name == "thread_id"]
+    along_x = all(op.attributes["axis"] == 0 for op in ids)
+    uniform = {add.op for add in adds if along_x and add not in waiting and _is_uniform(survey, add)}
+    if not plan.blocks and not uniform:
         return None
-    *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey])
+    *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey], uniform)
     return FewSums(delaying, tuple(called), plan)
+
+
+def _is_uniform(survey: Survey, add: Access) -> bool:
+    """Whether threads with other numbers along x that run it together reach one element; in the kernel itself, where
+    lanes can exchange values."""
+    return add.survey is survey and add.place is not None and not survey.varies(add)
 
 
 def _is_float_add(op: Op) -> bool:

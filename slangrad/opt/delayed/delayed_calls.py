@@ -12,7 +12,7 @@ Calls that lead to blocks of the same kinds share a version of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from slangrad.ir.building.builder import Builder
@@ -35,8 +35,9 @@ class _Version:
     targets: list[Targets] = field(default_factory=list)
 
 
-def add_to_blocks(plan: SumPlan, surveys: Sequence[Survey]) -> list[Function]:
-    """The functions that were surveyed, each after those that it calls; so the kernel is the last one."""
+def add_to_blocks(plan: SumPlan, surveys: Sequence[Survey], uniform: Set[Op] = frozenset()) -> list[Function]:
+    """The functions that were surveyed, each after those that it calls; so the kernel is the last one. `uniform`: adds
+    that are marked so."""
     targets = {
         add: (number, block.numbers.get(add, 0))
         for number, block in enumerate(plan.blocks)
@@ -51,7 +52,7 @@ def add_to_blocks(plan: SumPlan, surveys: Sequence[Survey]) -> list[Function]:
         new = _Version(name if survey is surveys[-1] else f"{name}.delayed.{len(versions_made)}")
         versions[survey] = versions_made.setdefault(key, new)
         versions[survey].surveys.append(survey)
-    return [_Delaying(plan, targets, versions, version).made() for version in versions_made.values()]
+    return [_Delaying(plan, targets, versions, version, uniform).made() for version in versions_made.values()]
 
 
 def _kind(plan: SumPlan, target: Target | None) -> tuple[bool, ...]:
@@ -71,10 +72,12 @@ class _Delaying(Rebuild):
         target: Mapping[Access, Target],
         versions: Mapping[Survey, _Version],
         version: _Version,
+        uniform: Set[Op],
     ) -> None:
         super().__init__({"atomic": self._atomic, "call": self._call})
         self._plan, self._target, self._versions, self._version = plan, target, versions, version
         self._survey = version.surveys[0]
+        self._uniform = uniform
         self._given: dict[Targets, tuple[Value, Value]] = {}
 
     def made(self) -> Function:
@@ -133,7 +136,10 @@ class _Delaying(Rebuild):
             ownership: Attributes = {} if block.own is None else {"own": True}
             b.primitive("atomic", (place, wide), block.sums, {"kind": "add", "alone": True, **ownership})
             return (b.zero(block.element),)  # the result is not used
-        return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
+        attributes = op.attributes
+        if op in self._uniform:
+            attributes = {**attributes, "uniform": True}
+        return (b.primitive("atomic", (address, value), op.results[0].type, attributes),)
 
     # --- which element of its block an add is for
 

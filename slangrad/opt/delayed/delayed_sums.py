@@ -173,6 +173,13 @@ def plan_of_few(
     return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, [zero] * len(blocks))
 
 
+def plan_of_nothing() -> SumPlan:
+    """For kernels without blocks."""
+    b = Builder()
+    zero = b.constant(I64, 0)
+    return SumPlan(_function("plan", Region((), b.ops, (zero, zero))), [], [], [], [])
+
+
 def _pieces(b: Builder, block: SumBlock, span: _Bytes) -> list[_Bytes]:
     """The memory of a block: one range, or one for each place."""
     size = b.constant(I64, block.element.size)

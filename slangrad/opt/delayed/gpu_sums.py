@@ -6,9 +6,14 @@
                                                store %partials, ...
     finish:  a wave for each sum: the numbers of all blocks, in their order, are added to memory
 
+Adds that do not wait, but have one address for a wave, become one of the wave:
+
+    %old = atomic %g, %x {kind="add", uniform=true}     ->   %s = wave_reduce %x {kind="add"}
+                                                             if %is_first_lane { atomic %g, %s {kind="add"} }
+
 In: a kernel, and its form whose adds have accumulators (delayed_adds.py). Out: a kernel of few groups, each of which
 runs many threads of the program, and its `finish`. Each thread evaluates the plan; if adds may not wait, it runs the
-kernel as it was. No two threads add to the same number at any time, so a launch has the same bits in every run.
+kernel as it was. No two threads add to the same of these sums at a time, so they have the same bits in every run.
 """
 
 from __future__ import annotations
@@ -18,9 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from slangrad.ir.building.builder import Builder
-from slangrad.ir.building.rebuild import Rebuild
-from slangrad.ir.data.types import I64, U32, Scalar, array, pointer
-from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value, walk
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.types import BOOL, F16, F32, I64, U32, Scalar, array, pointer
+from slangrad.ir.ops.core import Function, FunctionAttributes, Op, Region, Value, walk, without
 from slangrad.opt.delayed.delayed_sums import SumPlan, add_total, address_of, launch_field
 
 GROUP = 128  # threads of a group
@@ -33,11 +38,12 @@ Ids = tuple[Value, ...]  # of a thread, along x, y and z
 @dataclass(frozen=True, slots=True)
 class GpuSums:
     """`literal`: one thread of the kernel as it was, which the kernel calls where adds may not wait. `row`: bytes of
-    partial sums that a group stores. `count`: the sums; `finish` runs in as many groups."""
+    partial sums that a group stores. `count`: the sums; `finish` runs in as many groups. Without sums that wait, there
+    is neither of the two functions."""
 
     kernel: Function
-    literal: Function
-    finish: Function
+    literal: Function | None
+    finish: Function | None
     row: int
     count: int
 
@@ -65,7 +71,8 @@ def sum_in_registers(
     of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
-    literal, tables = _literal(kernel), _tables(plan)
+    tables = _tables(plan)
+    literal = _literal(kernel) if tables else None
     b = Builder(span=kernel.span)
     planned = Rebuild().inline(b, plan.function.region)
     thread = b.emit("thread_id", type=U32, axis=0)
@@ -76,22 +83,26 @@ def sum_in_registers(
         for number, first in table.starts.items():
             starts[number] = b.emit("offset", start, b.constant(I64, first))
     rounds = _Rounds(b, thread)
-    may_wait = b.emit("less_equal", b.constant(I64, 0), planned[0])
 
     def delay(inner: Builder, ids: Ids) -> None:
         _Body(ids, starts, planned).inline(inner, delaying.region)
 
-    b.if_(
-        may_wait,
-        lambda inner: rounds.run(inner, delay),
-        lambda inner: rounds.run(inner, lambda body, ids: body.call(literal.name, ids, ())),
-    )
+    if literal is None:
+        rounds.run(b, delay)
+    else:
+        name = literal.name
+        b.if_(
+            b.emit("less_equal", b.constant(I64, 0), planned[0]),
+            lambda inner: rounds.run(inner, delay),
+            lambda inner: rounds.run(inner, lambda body, ids: body.call(name, ids, ())),
+        )
     for table, start in zip(tables, sums, strict=True):
         _add_up_group(b, table, start, thread)
     about: FunctionAttributes = {"kernel": True, "group_size": (GROUP, 1, 1), "wave": WAVE, "stays": True}
     summing = Function(kernel.name, (), None, Region((), b.ops, ()), attributes=about, span=kernel.span)
     row = sum(table.count * table.sums.size for table in tables)
-    return GpuSums(summing, literal, _finish(plan, tables), row, sum(table.count for table in tables))
+    finish = _finish(plan, tables) if tables else None
+    return GpuSums(summing, literal, finish, row, sum(table.count for table in tables))
 
 
 def _tables(plan: SumPlan) -> list[_Table]:
@@ -174,10 +185,32 @@ class _Body(Rebuild):
         super().__init__(
             {
                 "thread_id": lambda walk, b, op: (ids[op.attributes["axis"]],),
+                "atomic": _atomic,
                 "accumulators": lambda walk, b, op: (starts[op.attributes["block"]],),
                 "planned": lambda walk, b, op: (planned[op.attributes["index"]],),
             }
         )
+
+
+def _atomic(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    """One of the wave, by its first lane that is on, where the address is the same for all of these."""
+    if not op.attributes.get("uniform"):
+        return copy_op(walk, b, op)
+    (address, value), element = walk.values(op.operands), op.results[0].type
+    sums = F32 if element is F16 else element
+    wide = value if sums is element else b.emit("convert", value, type=sums)
+    total = b.emit("wave_reduce", wide, kind="add")
+    lanes = b.emit("wave_ballot", b.constant(BOOL, True), type=U32)
+    unit = b.constant(U32, 1)
+    before = b.emit("sub", b.emit("shl", unit, b.emit("wave_lane", type=U32)), unit)
+    is_first = b.emit("equal", b.emit("and", lanes, before), b.constant(U32, 0))
+
+    def add(inner: Builder) -> None:
+        sum_of_wave = total if sums is element else inner.emit("convert", total, type=element)
+        inner.primitive("atomic", (address, sum_of_wave), element, without(op.attributes, "uniform"))
+
+    b.guarded(is_first, add)
+    return (b.zero(element),)  # the result is not used
 
 
 # --- the end of a group

@@ -12,6 +12,7 @@ import ctypes
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from slangrad.runtime.cuda.image import ARENA, ENTRY, FINISH, MEMORY, PRINTS, Cu
 from slangrad.runtime.cuda.launch import (
     LARGEST_ROW,
     LAUNCH,
+    ROWS,
     STATUS_OFFSETS,
     LoadedKernel,
     PreparedLaunch,
@@ -155,17 +157,20 @@ class CudaDevice(Device):
         """Launches follow each other, so all share the memory of partial sums."""
         row, count = sums
         assert row <= LARGEST_ROW and kernel.group is not None
-        most = self._own_arena().most_blocks
+        multiprocessors = self._driver.attribute(self._device, "MULTIPROCESSOR_COUNT")
+        room = multiprocessors * ROWS * LARGEST_ROW
         if self._partials is None:
-            self._partials = self.memory.allocate(most * LARGEST_ROW)
+            self._partials = self.memory.allocate(room)
             self._partials.wanted = 0  # no pointer of a program leads here
+        most = min(loaded.blocks * multiprocessors, room // max(row, 1))
         blocks, threads = blocks_that_stay(grid, kernel.group, most)
         block = LAUNCH.pack(*grid, self._status_address, loaded.number, self._partials.address, blocks[0])
         size, shape = kernel.argument_size, (blocks, threads)
         launch = PreparedLaunch(
             self._launch, loaded.function, size, block, shape, kernel.shared, self._stream
         )
-        launch.then(self._launch, loaded.finish, count, self._stream)
+        if count:
+            launch.then(self._launch, loaded.finish, count, self._stream)
         return launch
 
     def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
@@ -224,8 +229,12 @@ class CudaDevice(Device):
         function = self._driver.call("cuModuleGetFunction", module, ENTRY)
         if kernel.shared:
             self._driver.allow_shared(function, kernel.shared)
-        finish = None if kernel.sums is None else self._driver.call("cuModuleGetFunction", module, FINISH)
-        loaded = kernel.loaded[self] = LoadedKernel(function, number, finish)
+        has_sums = kernel.sums is not None and kernel.sums[1] > 0
+        finish = None if not has_sums else self._driver.call("cuModuleGetFunction", module, FINISH)
+        blocks = 0
+        if kernel.sums is not None and kernel.group is not None:
+            blocks = self._driver.blocks_at_once(function, prod(kernel.group), kernel.shared)
+        loaded = kernel.loaded[self] = LoadedKernel(function, number, finish, blocks)
         return loaded
 
     def _machine_code(self, kernel: CudaKernel) -> bytes:

@@ -145,6 +145,11 @@ class Driver:
         known = self._bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.call("cuFuncSetAttribute", function, known, size)
 
+    def blocks_at_once(self, function: object, threads: int, shared: int) -> int:
+        """How many blocks of a kernel a multiprocessor runs at a time."""
+        count: int = self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, threads, shared)
+        return count
+
     def pinned(self, size: int) -> int:
         """The address of host memory that the GPU reaches at the same address."""
         portable, mapped = 1, 2

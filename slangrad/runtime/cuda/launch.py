@@ -28,6 +28,7 @@ MOST_GRIDS = 256  # of a kernel, whose launches are kept
 
 WAVE = 32
 LARGEST_ROW = 8 << 10  # bytes of partial sums of a block
+ROWS = 4  # of that size for each multiprocessor, which runs more blocks where rows are shorter
 
 DriverResult = tuple[Any]  # a CUresult
 
@@ -129,11 +130,12 @@ def arena_header(size: int) -> bytes:
 @dataclass(slots=True)
 class LoadedKernel:
     """A kernel on one GPU and the one that follows it, its number there, and launches by their grids that no thread
-    uses at the moment."""
+    uses at the moment. `blocks`: of a kernel that stays, how many a multiprocessor runs at a time."""
 
     function: object
     number: int
     finish: object = None
+    blocks: int = 0
     idle: dict[Grid, list[PreparedLaunch]] = field(default_factory=dict)
 
     def idle_over(self, grid: Grid) -> list[PreparedLaunch]:

@@ -441,8 +441,9 @@ def test_other_models_are_refused(change: Any, message: str, tmp_path: Path) -> 
 def test_another_optimizer_is_refused(tmp_path: Path) -> None:
     saved(tmp_path, 1)
     step = graph.train(loss, spy.optim.SGD(parameters()))
-    with pytest.raises(graph.GraphError, match=r"E1049.*optimizer Adam, not SGD"):
+    with pytest.raises(graph.GraphError, match=r"E1049.*optimizer Adam, not SGD") as found:
         graph.checkpoint(step, tmp_path)
+    assert "that run, or another folder" in str(found.value.note)
 
 
 def flip(file: Path) -> None:
@@ -482,6 +483,21 @@ def test_damage_is_found_and_nothing_is_loaded(damage: Any, tmp_path: Path, expe
     with pytest.raises(graph.GraphError, match="E1049"):
         graph.checkpoint(step, tmp_path)
     np.testing.assert_allclose(step(X), expected[0])
+
+
+def test_the_checkpoint_before_a_damaged_one(tmp_path: Path) -> None:
+    """The error names the folder without which the older one is loaded."""
+    saved(tmp_path, 2)
+    newest = tmp_path / "step-00000002"
+    os.truncate(newest / "__0_0.distcp", 100)
+    with pytest.raises(graph.GraphError, match=r"E1049.*step-00000002.* is damaged") as found:
+        graph.checkpoint(made(), tmp_path)
+    assert (
+        found.value.note
+        == f"without the folder {newest.name}, the checkpoint before it is loaded, if there is one"
+    )
+    newest.rename(tmp_path / "damaged")
+    assert graph.checkpoint(made(), tmp_path) == 1
 
 
 def test_folders_and_numbers_that_are_none(tmp_path: Path) -> None:

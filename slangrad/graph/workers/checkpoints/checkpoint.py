@@ -3,8 +3,8 @@
 run/step-00000200                  complete: it got this name when all workers had written
 run/incomplete-00000300-4f2a91c0   being written, or left over; it is never read
 
-A save copies the numbers that this worker has, and a thread writes them. Of a tensor that several workers hold each
-writes a part.
+A save copies the numbers that this worker has, and a thread writes them. Workers that hold the same
+tensor write a part of it each.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ R = TypeVar("R")
 
 STORAGE = Late("slangrad.graph.workers.checkpoints.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
+FOLDER = "a folder with room, which all workers can write"
+MODEL = "the parameters and the optimizer of that run, or another folder"
 DIVIDED = 1 << 20  # bytes from which the holders of a tensor divide it, instead of taking turns
 
 
@@ -77,17 +79,17 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
         raise GraphError("E1043", said, "graph.checkpoint(graph.train(loss, optimizer), folder)")
     for name, value in (("every", every), ("keep", keep)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on")
+            raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on", f"{name}=10")
     step.wait()
     step.checkpoints = None
-    made = Checkpoints(step, Path(folder).absolute(), every, keep)
-    made.resume()
-    step.checkpoints = made
+    checkpoints = Checkpoints(step, Path(folder).absolute(), every, keep)
+    checkpoints.resume()
+    step.checkpoints = checkpoints
     return step.optimizer.steps
 
 
 class Checkpoints:
-    """Those of a step in a folder."""
+    """The checkpoints of a step in a folder."""
 
     def __init__(self, step: Step, folder: Path, every: int, keep: int) -> None:
         self._held: WorkerParameters = step._held
@@ -114,7 +116,7 @@ class Checkpoints:
 
     def resume(self) -> None:
         """Load the newest checkpoint, if there is one."""
-        newest, self._token = self._together(self._found)[0]
+        newest, self._token = self._together(self._found, FOLDER)[0]
         if newest is not None:
             self._load(self.folder / newest)
         atexit.register(_at_exit, ref(self))
@@ -125,18 +127,19 @@ class Checkpoints:
         trial = self.folder / f"{INCOMPLETE}{uuid4().hex}"
         trial.mkdir()
         trial.rmdir()
-        found = _steps_in(self.folder, COMPLETE)
-        return max(found, key=found.__getitem__, default=None), uuid4().hex[:8]
+        complete = _steps_in(self.folder, COMPLETE)
+        return max(complete, key=complete.__getitem__, default=None), uuid4().hex[:8]
 
     def _load(self, path: Path) -> None:
-        about, forms = self._together(lambda: self._read(path))[0]
+        older = f"without the folder {path.name}, the checkpoint before it is loaded, if there is one"
+        about, forms = self._together(lambda: self._read(path), older)[0]
         try:
             self._check(about, forms)
             pieces = self._wanted(forms)
             self._watched(lambda: STORAGE.load(pieces, path, self._group))
             self._take(about, pieces)
         except (STORAGE.StorageError, RuntimeError, ValueError, TypeError, LookupError) as error:
-            raise self._explained(f"{path}: {error}", error) from error
+            raise self._explained(f"{path}: {error}", error, MODEL) from error
 
     def _read(self, path: Path) -> tuple[About, Forms]:
         """The content of a checkpoint, its files compared with their sums: each worker reads some."""
@@ -150,28 +153,28 @@ class Checkpoints:
         if about["kind"] != kind:
             raise ValueError(f"that of the optimizer {about['kind']}, not {kind}")
         held = zip(self._optimizer.names, self._held.shapes, self._held.tensors, strict=True)
-        wanted = {name: (shape, numpy_type(each)) for name, shape, each in held}
-        found = {_name(key): form for key, form in forms.items() if _slot(key) == "parameter"}
-        wrong = [f"{name} is missing" for name in wanted.keys() - found.keys()]
-        wrong += [f"{name} is no parameter here" for name in found.keys() - wanted.keys()]
-        for name in wanted.keys() & found.keys():
-            here, there = (f"{dtype}{list(shape)}" for shape, dtype in (wanted[name], found[name]))
+        wanted = {name: (shape, numpy_type(tensor)) for name, shape, tensor in held}
+        stored = {_name(key): form for key, form in forms.items() if _slot(key) == "parameter"}
+        wrong = [f"{name} is missing" for name in wanted.keys() - stored.keys()]
+        wrong += [f"{name} is no parameter here" for name in stored.keys() - wanted.keys()]
+        for name in wanted.keys() & stored.keys():
+            here, there = (f"{dtype}{list(shape)}" for shape, dtype in (wanted[name], stored[name]))
             wrong += [f"{name} is {there}, not {here}"] if here != there else []
         if wrong:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
             raise ValueError(", ".join(sorted(wrong)[:5]) + more)
 
     def _wanted(self, forms: Forms) -> dict[str, TensorBox]:
-        """Of each tensor what this worker holds, to be filled."""
-        place, made = {name: i for i, name in enumerate(self._optimizer.names)}, {}
+        """The part of each tensor that this worker holds, to be filled."""
+        place, boxes = {name: i for i, name in enumerate(self._optimizer.names)}, {}
         for key, (shape, dtype) in forms.items():
             i = place[_name(key)]
             if not self._held.owns(i):
                 continue
             spec = (self._held.specs if _slot(key) == "parameter" else self._held.cuts)[i]
             empty = np.empty(spec.local(shape, self._mesh.cuts), dtype)
-            made[key] = STORAGE.TensorBox(shape, starts_of(spec, shape, self._mesh), empty)
-        return made
+            boxes[key] = STORAGE.TensorBox(shape, starts_of(spec, shape, self._mesh), empty)
+        return boxes
 
     def _take(self, about: About, pieces: Mapping[str, TensorBox]) -> None:
         """Go on from the loaded state; the optimizer first checks whether it fits."""
@@ -182,8 +185,8 @@ class Checkpoints:
             if _slot(key) != "parameter":
                 i = names.index(_name(key))
                 state[i][_slot(key)] = piece.array.reshape(shapes[i])
-        given = {name: tuple(x) if isinstance(x, list) else x for name, x in about["settings"].items()}
-        self._optimizer.load_state_dict({**about, "settings": given, "state": state})
+        settings = {name: tuple(x) if isinstance(x, list) else x for name, x in about["settings"].items()}
+        self._optimizer.load_state_dict({**about, "settings": settings, "state": state})
         for i, (name, tensor) in enumerate(zip(names, self._held.tensors, strict=True)):
             if self._held.owns(i):
                 tensor[...] = pieces[f"parameter/{name}"].array
@@ -204,7 +207,7 @@ class Checkpoints:
         if self._failed is not None:
             (steps, error), self._failed = self._failed, None
             message = f"the checkpoint of step {steps} in {self.folder} was not written: {error}"
-            raise self._explained(message, error) from error
+            raise self._explained(message, error, FOLDER) from error
 
     def wait(self) -> None:
         """Return when the last save has ended."""
@@ -227,43 +230,46 @@ class Checkpoints:
                 {"kind": type(optimizer).__name__, "settings": settings, "steps": optimizer.steps}
             )
         except TypeError as error:
-            raise GraphError("E1049", f"settings of {optimizer!r} cannot be saved: {error}") from None
+            said = f"settings of {optimizer!r} cannot be saved: {error}"
+            raise GraphError("E1049", said, "numbers and tuples of numbers as settings") from None
 
     def _copies(self) -> dict[str, TensorBox]:
         """The numbers that this worker writes."""
-        held, made = self._held, {}
+        held, boxes = self._held, {}
         for i, (name, state) in enumerate(zip(self._optimizer.names, self._optimizer.state, strict=True)):
             if not held.owns(i):
                 continue
-            kept = {f"{slot}/{name}": (each, held.cuts[i]) for slot, each in state.items()}
+            kept = {f"{slot}/{name}": (numbers, held.cuts[i]) for slot, numbers in state.items()}
             for key, (tensor, spec) in {
                 f"parameter/{name}": (held.tensors[i], held.specs[i]),
                 **kept,
             }.items():
                 piece = self._copy(tensor, held.shapes[i], spec, i)
                 if piece is not None:
-                    made[key] = piece
-        return made
+                    boxes[key] = piece
+        return boxes
 
     def _copy(self, tensor: spy.Tensor, shape: Shape, spec: Spec, turn: int) -> TensorBox | None:
-        """Of a local tensor the part that this one of its holders writes."""
+        """The part of a local tensor that this worker writes; its other holders write the rest."""
         mesh = self._mesh
         held_by = mesh.cuts if self._held.is_staged else mesh.several
         others = tuple(name for name in held_by if name not in spec.used)
         place, holders = mesh.place(others), parts(others, mesh.sizes)
         local, starts = spec.local(shape, mesh.cuts), list(starts_of(spec, shape, mesh))
         if holders == 1 or prod(local) * numpy_type(tensor).itemsize < DIVIDED:
-            own = tensor if turn % holders == place else None
+            part = tensor if turn % holders == place else None
         else:
             axis = max(range(len(local)), key=local.__getitem__)
             first, end = (local[axis] * k // holders for k in (place, place + 1))
             starts[axis] += first
             local = (*local[:axis], end - first, *local[axis + 1 :])
-            own = tensor[(slice(None),) * axis + (slice(first, end),)] if end > first else None
-        return None if own is None else STORAGE.TensorBox(shape, tuple(starts), own.to_numpy().reshape(local))
+            part = tensor[(slice(None),) * axis + (slice(first, end),)] if end > first else None
+        return (
+            None if part is None else STORAGE.TensorBox(shape, tuple(starts), part.to_numpy().reshape(local))
+        )
 
     def _write(self, steps: int, about: str, pieces: Mapping[str, TensorBox]) -> None:
-        """In a thread."""
+        """Write a checkpoint; this runs in a thread."""
         fresh = self.folder / f"{INCOMPLETE}{steps:08}-{self._token}"
 
         def complete() -> None:
@@ -281,8 +287,8 @@ class Checkpoints:
 
     def _forget(self, steps: int) -> None:
         """Remove old checkpoints, and incomplete ones of earlier runs."""
-        found = _steps_in(self.folder, COMPLETE)
-        for name in sorted(found, key=found.__getitem__)[: -self.keep]:
+        complete = _steps_in(self.folder, COMPLETE)
+        for name in sorted(complete, key=complete.__getitem__)[: -self.keep]:
             self._remove(self.folder / name)
         for name, begun in _steps_in(self.folder, INCOMPLETE).items():
             if begun <= steps:
@@ -294,36 +300,36 @@ class Checkpoints:
         os.rename(path, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _together(self, action: Callable[[], R]) -> list[R]:
-        """The results of all workers. GraphError on all where one fails."""
+    def _together(self, action: Callable[[], R], note: str) -> list[R]:
+        """The results of all workers. GraphError with the note on all where one fails."""
         try:
-            found: list[R] = self._watched(lambda: STORAGE.gathered(action, self._group))
+            results: list[R] = self._watched(lambda: STORAGE.gathered(action, self._group))
         except (STORAGE.StorageError, RuntimeError) as error:
-            raise self._explained(f"checkpoints in {self.folder}: {error}", error) from error
-        return found
+            raise self._explained(f"checkpoints in {self.folder}: {error}", error, note) from error
+        return results
 
     def _watched(self, action: Callable[[], R]) -> R:
         """The result of an action that waits for other workers: in a thread, so that this one can check whether
         they live."""
-        made: Future[R] = Future()
+        future: Future[R] = Future()
 
         def run() -> None:
             try:
-                made.set_result(action())
+                future.set_result(action())
             except Exception as error:
-                made.set_exception(error)
+                future.set_exception(error)
 
         thread = Thread(target=run, daemon=True)
         thread.start()
         self._await(thread)
-        return made.result()
+        return future.result()
 
-    def _explained(self, message: str, error: Exception) -> Exception:
+    def _explained(self, message: str, error: Exception, note: str) -> Exception:
         """WorkerLost where torch.distributed reports missing workers."""
         is_own = isinstance(error, spy.CallError)
         if self._group is not None and isinstance(error, RuntimeError) and not is_own:
             return self._lost(error)
-        return GraphError("E1049", message)
+        return GraphError("E1049", message, note)
 
     def _lost(self, error: Exception) -> Exception:
         assert self._mesh.watch is not None  # only other workers are lost
@@ -335,19 +341,19 @@ def _has_ended(thread: Thread, seconds: float) -> bool:
     return not thread.is_alive()
 
 
-def _at_exit(made: ref[Checkpoints]) -> None:
+def _at_exit(checkpoints: ref[Checkpoints]) -> None:
     """The end of the program shows the error of the last save."""
-    found = made()
-    if found is not None:
-        found.wait()
+    alive = checkpoints()
+    if alive is not None:
+        alive.wait()
 
 
 def _steps_in(folder: Path, prefix: str) -> dict[str, int]:
     """The folders of checkpoints, with their number of steps."""
-    found = {
-        each.name: each.name.removeprefix(prefix).partition("-")[0] for each in folder.glob(f"{prefix}*")
+    suffixes = {
+        path.name: path.name.removeprefix(prefix).partition("-")[0] for path in folder.glob(f"{prefix}*")
     }
-    return {name: int(steps) for name, steps in found.items() if steps.isdecimal()}
+    return {name: int(steps) for name, steps in suffixes.items() if steps.isdecimal()}
 
 
 def _slot(key: str) -> str:

@@ -75,24 +75,24 @@ def group_of(mesh: Mesh) -> dist.ProcessGroup | None:
 
 def gathered(action: Callable[[], R], group: Processes) -> list[R]:
     """The result of an action on each worker. StorageError on all where it fails on one."""
-    own = list[R](), ""
+    outcome = list[R](), ""
     try:
-        own = [action()], ""
+        outcome = [action()], ""
     except Exception as error:
-        own = [], str(error) or repr(error)
-    found = [own]
+        outcome = [], str(error) or repr(error)
+    outcomes = [outcome]
     if group is not None:
-        found = [own] * dist.get_world_size(group)
-        dist.all_gather_object(found, own, group)
-    for rank, (_, failure) in enumerate(found):
+        outcomes = [outcome] * dist.get_world_size(group)
+        dist.all_gather_object(outcomes, outcome, group)
+    for rank, (_, failure) in enumerate(outcomes):
         if failure:
             raise StorageError(_said(rank, failure, group))
-    return [result for results, _ in found for result in results]
+    return [result for results, _ in outcomes for result in results]
 
 
 def save(pieces: Mapping[str, TensorBox], path: Path, complete: Callable[[], None], group: Processes) -> None:
     """Write to a folder; worker 0 calls `complete` when all have written. Returns when it has."""
-    _told(
+    _reported(
         lambda: dcp.save(
             dict(pieces),
             storage_writer=_Writer(path, complete),
@@ -107,7 +107,7 @@ def save(pieces: Mapping[str, TensorBox], path: Path, complete: Callable[[], Non
 def load(pieces: Mapping[str, TensorBox], path: Path, group: Processes) -> None:
     """Fill the arrays of pieces, whatever pieces were written."""
     reader = dcp.FileSystemReader(path)
-    _told(
+    _reported(
         lambda: dcp.load(
             dict(pieces),
             storage_reader=reader,
@@ -121,10 +121,10 @@ def load(pieces: Mapping[str, TensorBox], path: Path, group: Processes) -> None:
 
 def forms(path: Path) -> dict[str, tuple[Shape, DType]]:
     """Shape and dtype of each tensor in a folder."""
-    found = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
+    tensors = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
     return {
-        key: (tuple(each.size), torch.empty(0, dtype=each.properties.dtype).numpy().dtype)
-        for key, each in found.items()
+        key: (tuple(tensor.size), torch.empty(0, dtype=tensor.properties.dtype).numpy().dtype)
+        for key, tensor in tensors.items()
     }
 
 
@@ -158,14 +158,14 @@ def _write(path: Path, text: str) -> None:
 
 
 def _sum(path: Path) -> str:
-    found = 0
+    checksum = 0
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
-            found = zlib.crc32(block, found)
-    return f"{found:08x}"
+            checksum = zlib.crc32(block, checksum)
+    return f"{checksum:08x}"
 
 
-def _told(action: Callable[[], object], group: Processes) -> None:
+def _reported(action: Callable[[], object], group: Processes) -> None:
     """StorageError with the first failure of a worker."""
     try:
         action()
@@ -186,7 +186,7 @@ class _Writer(dcp.FileSystemWriter):  # type: ignore[misc]
     def write_data(self, plan: SavePlan, planner: dcp.SavePlanner) -> torch.futures.Future:
         written = super().write_data(plan, planner)
         written.wait()
-        for name in {each.storage_data.relative_path for each in written.value()}:
+        for name in {entry.storage_data.relative_path for entry in written.value()}:
             seal(self.path / name)
         return written
 
@@ -229,7 +229,7 @@ class _LoadPlanner(dcp.DefaultLoadPlanner):  # type: ignore[misc]
     def create_local_plan(self) -> LoadPlan:
         assert self.metadata is not None
         stored = self.metadata.state_dict_metadata
-        wanted = [each for each in self.state_dict.items() if each[1].array.size]
+        wanted = [entry for entry in self.state_dict.items() if entry[1].array.size]
         return LoadPlan(
             [
                 item

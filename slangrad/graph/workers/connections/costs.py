@@ -93,8 +93,8 @@ class Links:
 
     def __post_init__(self) -> None:
         costs = [*self.host.values(), *self.network.values()]
-        rates = [*(each.rate for each in costs), self.machine.rate, self.machine.bandwidth]
-        times = [*(each.alpha for each in costs), self.machine.launch]
+        rates = [*(cost.rate for cost in costs), self.machine.rate, self.machine.bandwidth]
+        times = [*(cost.alpha for cost in costs), self.machine.launch]
         if not all(_is_number(x) and 0 < x < inf for x in (*rates, self.workers_per_host)):
             raise ValueError("links: rates, bandwidth and workers_per_host are positive numbers")
         if not all(_is_number(x) and 0 <= x < inf for x in times):
@@ -103,8 +103,8 @@ class Links:
             raise ValueError("links: workers_per_host is an integer, overlap a number from 0 to 1")
 
     def seconds(self, collective: str, workers: int, nbytes: int, apart: int = 1) -> float:
-        """Of "all_reduce", "all_gather" or "all_to_all" among workers whose ranks are `apart`. `nbytes`: of the result
-        on one worker. ValueError for others, and for no workers."""
+        """The seconds of "all_reduce", "all_gather" or "all_to_all" among workers whose ranks are `apart`. `nbytes`: of
+        the result on one worker. ValueError for others, and for no workers."""
         if collective not in PATTERNS or workers < 1:
             raise ValueError(
                 f"{collective!r} among {workers} workers: one of {', '.join(PATTERNS)}, from 1 on"
@@ -127,22 +127,20 @@ class Links:
 
     @staticmethod
     def load(path: str | Path) -> Links:
-        """Those that `save` wrote. ValueError for another file, OSError where there is none."""
+        """The links that `save` wrote. ValueError for another file, OSError where there is none."""
         try:
-            found = json.loads(Path(path).read_text(encoding="utf-8"))
-            levels = (
-                {name: Cost(**found[level][name]) for name in PATTERNS} for level in ("host", "network")
-            )
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            levels = ({name: Cost(**data[level][name]) for name in PATTERNS} for level in ("host", "network"))
             host, network = levels
             return Links(
-                host, network, found["workers_per_host"], found["overlap"], MachineRates(**found["machine"])
+                host, network, data["workers_per_host"], data["overlap"], MachineRates(**data["machine"])
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # of text that is no JSON, too
             raise ValueError(f"{path}: not a file of links: {error!r}") from error
 
 
 def links_of(links: Links | str | Path | None) -> Links:
-    """Of a file, or by default those of a common host."""
+    """The links in a file, or by default those of a common host."""
     return links if isinstance(links, Links) else Links() if links is None else Links.load(links)
 
 
@@ -166,14 +164,14 @@ def measure_links(mesh: Mesh | None = None) -> Links:
     if mesh.watch is not None:
         mesh.watch.meet("measure_links")
     per_host = max(1, mesh.workers // hosts)
-    found: dict[bool, dict[str, Cost]] = {}
+    costs: dict[bool, dict[str, Cost]] = {}
     for axis, workers in mesh.several.items():
         apart = apart_on(mesh, axis)
         is_near = workers * apart <= per_host
         if is_near or apart % per_host == 0:
-            found[is_near] = {name: _cost(mesh, name, axis) for name in PATTERNS}
+            costs[is_near] = {name: _cost(mesh, name, axis) for name in PATTERNS}
     machine, overlap = _machine(mesh), _overlap(mesh)
-    return Links(found.get(True, HOST), found.get(False, NETWORK), per_host, overlap, machine)
+    return Links(costs.get(True, HOST), costs.get(False, NETWORK), per_host, overlap, machine)
 
 
 def apart_on(mesh: Mesh, axis: str) -> int:
@@ -208,45 +206,45 @@ def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Pendi
         return lambda: _Messages(mesh, axis, whole, np.empty_like(whole))
     if name == "all_reduce":
         return lambda: collective.start(None, whole.reshape(-1))
-    given = np.zeros_like(whole[0] if name == "all_gather" else whole)
-    return lambda: collective.start(given, whole)
+    sent = np.zeros_like(whole[0] if name == "all_gather" else whole)
+    return lambda: collective.start(sent, whole)
 
 
 class _Messages:
-    """To the next worker along an axis, and from the one before."""
+    """Messages to the next worker along an axis, and from the one before."""
 
-    def __init__(self, mesh: Mesh, axis: str, given: np.ndarray, result: np.ndarray) -> None:
+    def __init__(self, mesh: Mesh, axis: str, sent: np.ndarray, result: np.ndarray) -> None:
         link, place, count = mesh.link(axis), mesh.coordinates[axis], mesh.sizes[axis]
         received = link.receive(result, (place - 1) % count, 0)
-        self._begun = link.send(given, (place + 1) % count, 0), received
+        self._begun = link.send(sent, (place + 1) % count, 0), received
 
     def wait(self) -> None:
-        for each in self._begun:
-            each.wait()
+        for pending in self._begun:
+            pending.wait()
 
 
 def _timed(run: Callable[[], object], turns: int) -> float:
     """The median of the seconds of each turn but the first, which touches memory."""
-    found = []
+    seconds = []
     for _ in range(1 + turns):
         start = perf_counter()
         run()
-        found.append(perf_counter() - start)
-    return median(found[1:])
+        seconds.append(perf_counter() - start)
+    return median(seconds[1:])
 
 
 def _agreed(mesh: Mesh, values: Sequence[float]) -> list[float]:
     """The largest values of all workers, on all."""
-    found = np.array(values, np.float64)
+    largest = np.array(values, np.float64)
     for axis in mesh.several:
-        mesh.collective("all_reduce", axis, "max").start(None, found).wait()
-    return [float(each) for each in found]
+        mesh.collective("all_reduce", axis, "max").start(None, largest).wait()
+    return [float(value) for value in largest]
 
 
 def _machine(mesh: Mesh) -> MachineRates:
-    """By a product, and by arrays that are changed in place, a large and a small one."""
+    """The rates of kernels: of a product, and of a large and a small array that are changed in place."""
     plans = _product(), _halved(LENGTH), _halved(1)
-    product, moved, launch = _agreed(mesh, [_kernel_seconds(each) for each in plans])
+    product, moved, launch = _agreed(mesh, [_kernel_seconds(plan) for plan in plans])
     rate = 2 * SIDE**3 / max(product - launch, launch)
     return MachineRates(rate, 8 * LENGTH / max(moved - launch, launch), launch)
 

@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
     reason: str
 
     def rank_for(self, rank: int) -> int:
-        return next((each for each in self.ranks if each != rank), -1)
+        return next((other for other in self.ranks if other != rank), -1)
 
 
 class Watch:
@@ -144,8 +144,8 @@ class Watch:
             self._agreed.add(text)
             return
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
-        odd = [rank for rank, each in vote.texts.items() if each != usual]
-        usually = [rank for rank, each in vote.texts.items() if each == usual]
+        odd = [rank for rank, sent in vote.texts.items() if sent != usual]
+        usually = [rank for rank, sent in vote.texts.items() if sent == usual]
         reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {CHECK_THESE}"
         raise self._error(Verdict((*odd, *usually), reason), f"the comparison of {name}")
 
@@ -198,24 +198,24 @@ class Watch:
             self._heart.see_all()
         if self._heart.time - self._apart < GRACE:  # others are read, too; a comparison of plans says more
             return None
-        alike = [each for each in range(self._heart.workers) if each not in apart]
+        alike = [other for other in range(self._heart.workers) if other not in apart]
         first, second = sorted((list(apart), alike), key=len)
         places = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
         said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in (first[0], second[0]))
-        what = next(iter(apart.values()))
-        reason = f"{_named(first)} and {_named(second)} run different programs: {what} is not the same"
+        event = next(iter(apart.values()))
+        reason = f"{_named(first)} and {_named(second)} run different programs: {event} is not the same"
         return Verdict((*first, *second), f"{reason}; {said}: {CHECK_THESE}")
 
     def _differs(self, rank: int) -> str:
         """The first event that is seen to differ, "" where there is none."""
         for name, (count, checksum) in self._heart.seen[rank].sign.done.items():
-            own = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
-            if own[0] == count and own[1] != checksum:
+            here = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
+            if here[0] == count and here[1] != checksum:
                 return f"step {self.step}" if name == "steps" else f"exchange {count} over {name}"
         return ""
 
     def _late(self, collective: str, why: str) -> Verdict:
-        """Who is elsewhere."""
+        """The workers that are at another place of the program."""
         self._heart.see_all()
         looks = self._heart.looks
         end = time.monotonic() + FOUND
@@ -227,7 +227,7 @@ class Watch:
         return Verdict(tuple(ranks), f"{why}: {said or 'all others wait, too'}")
 
     def _error(self, verdict: Verdict, collective: str) -> WorkerLost:
-        """Tells the others."""
+        """The error, after its verdict was published to the others."""
         if not self._heart.verdict:
             self._heart.publish(json.dumps(verdict))
         place = f"this is worker {self.rank}, step {self.step}, {collective}"

@@ -69,7 +69,7 @@ class Heartbeat:
     ) -> None:
         self._store, self._sign = store, sign
         self.rank, self.workers, self.holder = rank, workers, holder
-        self.others = [each for each in range(workers) if each != rank]
+        self.others = [other for other in range(workers) if other != rank]
         self._neighbors = sorted({(rank + 1) % workers, (rank - 1) % workers})
         self.seen: dict[int, ReceivedSign] = {}
         self.verdict = ""
@@ -91,7 +91,7 @@ class Heartbeat:
         try:
             self._store.wait([*map(_sign_of, range(self.workers)), "verdict"])
         except RuntimeError:
-            late = [each for each in self.others if not self._store.check([_sign_of(each)])]
+            late = [other for other in self.others if not self._store.check([_sign_of(other)])]
             if late:
                 return late
             raise

@@ -5,7 +5,7 @@
 
 It is a linear program in whole numbers, solved by HiGHS. There is one variable for each strategy of a cluster, and
 for each edge one for each pair of a held and a wanted spec. A node that is converted to one spec for several
-readers is paid for once. In a large program, clusters with equal neighborhoods, such as those of equal layers,
+readers counts once. In a large program, clusters with equal neighborhoods, such as those of equal layers,
 share their variables. The axes of the mesh are then decided one after another, and all but the last once more.
 """
 
@@ -75,31 +75,31 @@ class Problem:
         self.clusters, self._free, self._sizes = clusters.clusters, clusters.free, clusters.sizes
         self._mesh, self._links = mesh, links
         for node, spec in outputs.items():
-            for each in self.clusters[clusters.of[node]].strategies if node in clusters.of else ():
-                each.wants[node] = each.wants.get(node, frozenset()) | {spec}
+            for strategy in self.clusters[clusters.of[node]].strategies if node in clusters.of else ():
+                strategy.wants[node] = strategy.wants.get(node, frozenset()) | {spec}
         self._known: dict[object, float] = {}
         self._in_buckets: set[Node] = set()  # gradients and results
         wanted: dict[Node, dict[int, Wanted]] = {}
         for i, cluster in enumerate(self.clusters):
             for node in cluster.strategies[0].wants:
                 if node in clusters.of:
-                    wants = tuple(each.wants[node] for each in cluster.strategies)
+                    wants = tuple(strategy.wants[node] for strategy in cluster.strategies)
                     wanted.setdefault(node, {})[i] = wants
         self.groups = []
         for node, readers in wanted.items():
             at = clusters.of[node]
-            held = tuple(each.specs[node] for each in self.clusters[at].strategies)
+            held = tuple(strategy.specs[node] for strategy in self.clusters[at].strategies)
             if any(want != {spec} for spec in held for wants in readers.values() for want in wants):
                 self.groups.append(Resharding(node, at, held, readers))
             if clusters.stored.issuperset(readers.keys() - ({at} if node in outputs else set())):
                 self._in_buckets.add(node)
-        self.stages = [layers.stage_of.get(each.nodes[0], 0) for each in self.clusters]
+        self.stages = [layers.stage_of.get(cluster.nodes[0], 0) for cluster in self.clusters]
         self.bytes = self._bytes(_alive(order, clusters, self.stages), clusters.of, layers)
 
     def _bytes(self, living: Mapping[Node, bool], at: Mapping[Node, int], layers: Layers) -> list[list[int]]:
         """The bytes that each strategy holds, and those alive at the peak. A stage has the values of as many
         micro-batches as there are stages from it on."""
-        found = [[each.held for each in cluster.strategies] for cluster in self.clusters]
+        counts = [[strategy.held for strategy in cluster.strategies] for cluster in self.clusters]
         # A gradient of a micro-batch, before it is added.
         self.added = [0] * (max(self.stages, default=0) + 1)
         for node, is_sum in living.items():
@@ -107,39 +107,39 @@ class Problem:
             if is_sum:
                 self.added[self.stages[i]] = max(self.added[self.stages[i]], node.nbytes)
             waits = 1 if is_sum else min(layers.microbatches, layers.stages - self.stages[i])
-            for k, each in enumerate(self.clusters[i].strategies):
-                size = each.specs[node].size(node.shape, self._sizes)
-                found[i][k] += waits * size * node.dtype.itemsize
-        return found
+            for k, strategy in enumerate(self.clusters[i].strategies):
+                size = strategy.specs[node].size(node.shape, self._sizes)
+                counts[i][k] += waits * size * node.dtype.itemsize
+        return counts
 
     def moved(self, node: Node, held: Spec, wanted: Spec) -> float:
         """The seconds of the collectives between two specs, for all micro-batches; infinite where there is no way."""
         key = node.shape, node.dtype, held, wanted, node in self._in_buckets
         if key not in self._known:
-            found = exchanges(*key[:-1], self._sizes)
+            collectives = exchanges(*key[:-1], self._sizes)
             is_way = set(wanted.partial) <= set(held.partial)
             times = self._sizes[MICRO] if MICRO in held.used & wanted.used else 1
-            seconds = sum(self._seconds(each, key[-1]) for each in found) if is_way else inf
+            seconds = sum(self._seconds(size, key[-1]) for size in collectives) if is_way else inf
             self._known[key] = times * seconds
         return self._known[key]
 
-    def _seconds(self, each: CollectiveSize, in_buckets: bool) -> float:
+    def _seconds(self, size: CollectiveSize, in_buckets: bool) -> float:
         """Sums in buckets share the time to begin one. A gather or an all-to-all is counted alone, since it may be the
         only one of its bucket. Micro-batches are added where they are."""
-        if each.over == MICRO:
-            return 0.0 if each.name == "all_reduce" else inf
-        workers, apart = self._mesh.cuts[each.over], apart_on(self._mesh, each.over)
-        seconds = self._links.seconds(each.name, workers, each.nbytes, apart)
-        if not in_buckets or each.name != "all_reduce":
+        if size.over == MICRO:
+            return 0.0 if size.name == "all_reduce" else inf
+        workers, apart = self._mesh.cuts[size.over], apart_on(self._mesh, size.over)
+        seconds = self._links.seconds(size.name, workers, size.nbytes, apart)
+        if not in_buckets or size.name != "all_reduce":
             return seconds
-        return seconds - max(0.0, 1 - each.nbytes / BYTES) * self._links.seconds(each.name, workers, 0, apart)
+        return seconds - max(0.0, 1 - size.nbytes / BYTES) * self._links.seconds(size.name, workers, 0, apart)
 
     def seconds(self, picked: Sequence[int]) -> float:
-        """Of an assignment."""
-        total = sum(each.strategies[k].seconds for each, k in zip(self.clusters, picked, strict=True))
+        """The seconds of an assignment."""
+        total = sum(cluster.strategies[k].seconds for cluster, k in zip(self.clusters, picked, strict=True))
         for group in self.groups:
             held = group.held[picked[group.maker]]
-            total += sum(self.moved(group.node, held, each) for each in self._converted(group, picked))
+            total += sum(self.moved(group.node, held, want) for want in self._converted(group, picked))
         return total
 
     def _converted(self, group: Resharding, picked: Sequence[int]) -> frozenset[Spec]:
@@ -148,13 +148,13 @@ class Problem:
 
     def used(self, picked: Sequence[int]) -> list[int]:
         """The bytes of a worker of each stage: a bound."""
-        found = self._of_stages(each[k] for each, k in zip(self.bytes, picked, strict=True))
+        counts = self._of_stages(sizes[k] for sizes, k in zip(self.bytes, picked, strict=True))
         for group in self.groups:
-            for each in self._converted(group, picked):
-                found[self.stages[group.maker]] += self.kept(
-                    group.node, group.held[picked[group.maker]], each
+            for want in self._converted(group, picked):
+                counts[self.stages[group.maker]] += self.kept(
+                    group.node, group.held[picked[group.maker]], want
                 )
-        return found
+        return counts
 
     def kept(self, node: Node, held: Spec, wanted: Spec) -> int:
         """The bytes of values that are converted once for all micro-batches: they stay while these run. Parts that
@@ -166,67 +166,69 @@ class Problem:
 
     def sharding(self, picked: Sequence[int]) -> Sharding:
         """The specs of an assignment, and the choices that lead to them."""
-        made = Sharding(
+        sharding = Sharding(
             {node: whole(len(node.shape)) for node in self._free}, {node: {} for node in self._free}
         )
         for cluster, k in zip(self.clusters, picked, strict=True):
-            made.specs.update(cluster.strategies[k].specs)
-            made.choices.update(cluster.strategies[k].choices)
-        return made
+            sharding.specs.update(cluster.strategies[k].specs)
+            sharding.choices.update(cluster.strategies[k].choices)
+        return sharding
 
     # --- solving
 
     def solved(self, limit: int | None) -> list[int]:
         """The best assignment. Where not all values can be kept within the limit, one of the least memory."""
-        found = self._best(limit)
-        if found is None:
-            found = self._best(None, least=True)
-        return found or [0] * len(self.clusters)  # the first cuts nothing
+        picked = self._best(limit)
+        if picked is None:
+            picked = self._best(None, least=True)
+        return picked or [0] * len(self.clusters)  # the first cuts nothing
 
     def held(self, picked: Sequence[int]) -> list[int]:
         """The bytes of a worker of each stage between steps."""
-        return self._of_stages(each.strategies[k].held for each, k in zip(self.clusters, picked, strict=True))
+        return self._of_stages(
+            cluster.strategies[k].held for cluster, k in zip(self.clusters, picked, strict=True)
+        )
 
     def _of_stages(self, counts: Iterable[int]) -> list[int]:
-        found = [0] * (max(self.stages, default=0) + 1)
+        totals = [0] * (max(self.stages, default=0) + 1)
         for stage, count in zip(self.stages, counts, strict=True):
-            found[stage] += count
-        return found
+            totals[stage] += count
+        return totals
 
     def _best(self, limit: int | None, least: bool = False) -> list[int] | None:
-        """By the finest program that is small enough, and solved in time. None where there is no assignment."""
+        """The assignment by the finest program that is small enough and solved in time. None where there is none."""
         for rounds in ROUNDS:
             kinds = kinds_of(self, rounds)
             groups = _merged(self.groups, kinds, self.stages)
             pairs = sum(len({*held}) * len({*wants}) for *_, held, readers in groups for _, wants in readers)
             if pairs <= LARGEST or rounds == ROUNDS[-1]:
                 program = LinearProgram(self, kinds, groups, least)
-                found = program.solved(limit)
-                if found is not None:
-                    return [found[kind] for kind in kinds]
+                solution = program.solved(limit)
+                if solution is not None:
+                    return [solution[kind] for kind in kinds]
                 if program.is_infeasible:
                     break
         return None
 
 
 def kinds_of(problem: Problem, rounds: int | None) -> list[int]:
-    """For each cluster a number: the same where it does the same as another, and so do its neighbors."""
+    """A number for each cluster. Clusters have the same number where they and their neighbors do the same."""
     if rounds is None:
         return list(range(len(problem.clusters)))
-    kinds = _numbered([_content(each) for each in problem.clusters])
+    kinds = _numbered([_content(cluster) for cluster in problem.clusters])
     for _ in range(rounds):
         near: list[list[tuple[int, int]]] = [[] for _ in kinds]
         for group in problem.groups:
             for i in group.wanted:
                 near[group.maker].append((0, kinds[i]))
                 near[i].append((1, kinds[group.maker]))
-        kinds = _numbered([(kind, tuple(sorted(each))) for kind, each in zip(kinds, near, strict=True)])
+        kinds = _numbered([(kind, tuple(sorted(around))) for kind, around in zip(kinds, near, strict=True)])
     return kinds
 
 
 def _numbered(keys: Iterable[object]) -> list[int]:
-    known: dict[object, int] = {}
-    return [known.setdefault(key, len(known)) for key in keys]
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
 def _content(cluster: NodeCluster) -> object:
@@ -242,7 +244,7 @@ def _content(cluster: NodeCluster) -> object:
         )
         for node in cluster.nodes
     )
-    return nodes, tuple(each.specs[cluster.nodes[0]] for each in cluster.strategies), len(cluster.strategies)
+    return nodes, tuple(s.specs[cluster.nodes[0]] for s in cluster.strategies), len(cluster.strategies)
 
 
 Columns = list[int]
@@ -267,15 +269,15 @@ class LinearProgram:
                 self._first.append(len(self._costs))
                 chosen = self._columns(len(strategies), 1.0)
                 self._rows.append((chosen, [1.0] * len(chosen), 1.0, 1.0))
-            for k, (each, size) in enumerate(zip(strategies, problem.bytes[i], strict=True)):
+            for k, (strategy, size) in enumerate(zip(strategies, problem.bytes[i], strict=True)):
                 self._bytes[problem.stages[i]][self._first[kind] + k] += size
-                self._costs[self._first[kind] + k] += PER_SECOND * each.seconds
+                self._costs[self._first[kind] + k] += PER_SECOND * strategy.seconds
         self._whole = len(self._costs)
         for (_, _, stage, maker, held, readers), (node, count) in groups.items():
             self._group(node, count, stage, maker, held, readers)
         if least:
-            self._costs = [LITTLE * each for each in self._costs]
-            for column, total in (each for sizes in self._bytes for each in sizes.items()):
+            self._costs = [LITTLE * cost for cost in self._costs]
+            for column, total in (entry for sizes in self._bytes for entry in sizes.items()):
                 self._costs[column] += total
 
     def _columns(self, count: int, most: float = np.inf) -> Columns:
@@ -297,15 +299,15 @@ class LinearProgram:
         seconds = {
             (have, want): self._weigh(node, have, want)
             for have in dict.fromkeys(held)
-            for want in dict.fromkeys(each for _, wanted in readers for wants in wanted for each in wants)
+            for want in dict.fromkeys(want for _, wanted in readers for wants in wanted for want in wants)
         }
         if not any(seconds.values()):
             return
         converts = [self._converts(maker, held, *reader) for reader in readers]
         for pair, cost in seconds.items():
-            columns = [found for each in converts if (found := each.get(pair))]
+            columns = [chosen for reader in converts if (chosen := reader.get(pair))]
             if cost == inf:
-                for column in {column for each in columns for column in each}:
+                for column in {column for group in columns for column in group}:
                     self._most[column] = 0.0
             elif cost and columns:
                 (paid,) = columns if len(columns) == 1 else [self._any(columns)]
@@ -314,45 +316,45 @@ class LinearProgram:
                     self._bytes[stage][column] += count * self._size(node, *pair)
 
     def _any(self, columns: Sequence[Columns]) -> Columns:
-        """A variable that is one where any of the sums is."""
-        (made,) = self._columns(1)
-        for each in columns:
-            self._rows.append(([made, *each], [1.0] + [-1.0] * len(each), 0.0, np.inf))
-        return [made]
+        """A variable that is 1 where any of the sums is 1."""
+        (flag,) = self._columns(1)
+        for summed in columns:
+            self._rows.append(([flag, *summed], [1.0] + [-1.0] * len(summed), 0.0, np.inf))
+        return [flag]
 
     def _converts(
         self, maker: int, held: Sequence[Spec], reader: int, wanted: Wanted
     ) -> dict[tuple[Spec, Spec], Columns]:
         """For each pair of specs the variables whose sum says whether a reader needs this conversion."""
-        found: dict[tuple[Spec, Spec], Columns] = {}
-        own, other = self._first[maker], self._first[reader]
+        by_pair: dict[tuple[Spec, Spec], Columns] = {}
+        first, other = self._first[maker], self._first[reader]
         if maker == reader:
-            pairs = [((have, want), own + i) for i, have in enumerate(held) for want in wanted[i]]
+            pairs = [((have, want), first + i) for i, have in enumerate(held) for want in wanted[i]]
         elif len(set(held)) == 1:
             pairs = [((held[0], want), other + k) for k, wants in enumerate(wanted) for want in wants]
         elif len(set(wanted)) == 1:
-            pairs = [((have, want), own + i) for i, have in enumerate(held) for want in wanted[0]]
+            pairs = [((have, want), first + i) for i, have in enumerate(held) for want in wanted[0]]
         else:
-            both = self._pairs(own, held, other, wanted)
+            both = self._pairs(first, held, other, wanted)
             pairs = [((have, want), column) for (have, wants), column in both.items() for want in wants]
         for pair, column in pairs:
-            found.setdefault(pair, []).append(column)
-        return found
+            by_pair.setdefault(pair, []).append(column)
+        return by_pair
 
     def _pairs(
-        self, own: int, held: Sequence[Spec], other: int, wanted: Wanted
+        self, first: int, held: Sequence[Spec], other: int, wanted: Wanted
     ) -> dict[tuple[Spec, frozenset[Spec]], int]:
         """A variable for each pair of what is held and what is wanted; sums over one side are those of strategies."""
         rows, columns = list(dict.fromkeys(held)), list(dict.fromkeys(wanted))
-        made = iter(self._columns(len(rows) * len(columns)))
-        found = {(have, wants): next(made) for have in rows for wants in columns}
-        for side, start, values in ((0, own, held), (1, other, wanted)):
+        fresh = iter(self._columns(len(rows) * len(columns)))
+        by_pair = {(have, wants): next(fresh) for have in rows for wants in columns}
+        for side, start, values in ((0, first, held), (1, other, wanted)):
             for value in dict.fromkeys(values):
-                pairs = [column for pair, column in found.items() if pair[side] == value]
-                strategies = [start + i for i, each in enumerate(values) if each == value]
+                pairs = [column for pair, column in by_pair.items() if pair[side] == value]
+                strategies = [start + i for i, spec in enumerate(values) if spec == value]
                 signs = [1.0] * len(pairs) + [-1.0] * len(strategies)
                 self._rows.append(([*pairs, *strategies], signs, 0.0, 0.0))
-        return found
+        return by_pair
 
     def solved(self, limit: int | None) -> list[int] | None:
         """For each kind the number of its strategy; None where there is none, or time is out."""
@@ -360,41 +362,41 @@ class LinearProgram:
             for sizes, added in zip(self._bytes, self._added, strict=True):
                 scale = 1.0 / max(1, limit - added)
                 if sizes:
-                    self._rows.append(([*sizes], [scale * each for each in sizes.values()], 0.0, 1.0))
+                    self._rows.append(([*sizes], [scale * size for size in sizes.values()], 0.0, 1.0))
         columns, values, low, high = zip(*self._rows, strict=True)
         starts = np.cumsum([0, *map(len, columns)])
         matrix = SPARSE.csr_array(
             (np.concatenate(values), np.concatenate(columns), starts), (len(columns), len(self._costs))
         )
         integrality = np.arange(len(self._costs)) < self._whole
-        made = SCIPY.milp(
+        result = SCIPY.milp(
             np.array(self._costs),
             constraints=SCIPY.LinearConstraint(matrix, low, high),
             integrality=integrality.astype(int),
             bounds=SCIPY.Bounds(0, self._most),
             options=SOLVER,
         )
-        self.is_infeasible = made.status == 2
-        if made.x is None:
+        self.is_infeasible = result.status == 2
+        if result.x is None:
             return None
         ends = [*self._first[1:], self._whole]
-        return [int(made.x[start:end].argmax()) for start, end in zip(self._first, ends, strict=True)]
+        return [int(result.x[start:end].argmax()) for start, end in zip(self._first, ends, strict=True)]
 
 
 def _merged(groups: Sequence[Resharding], kinds: Sequence[int], stages: Sequence[int]) -> Merged:
-    """Equal groups as one, with their number."""
-    found: Merged = {}
+    """One of each set of equal groups, with their number."""
+    merged: Merged = {}
     for group in groups:
         readers = tuple(dict.fromkeys((kinds[i], wanted) for i, wanted in group.wanted.items()))
         maker = group.maker
         key = group.node.shape, group.node.dtype, stages[maker], kinds[maker], group.held, readers
-        node, count = found.get(key, (group.node, 0))
-        found[key] = node, count + 1
-    return found
+        node, count = merged.get(key, (group.node, 0))
+        merged[key] = node, count + 1
+    return merged
 
 
 def _alive(order: Sequence[Node], clusters: NodeClusters, stages: Sequence[int]) -> dict[Node, bool]:
-    """Of each stage the values that are alive when most bytes are, and whether they are added over micro-batches."""
+    """The values of each stage that are alive at its peak, and whether they are added over micro-batches."""
     last: dict[Node, int] = {}
     places = {node: i for i, node in enumerate(order)}
     sums = set[Node]()
@@ -403,7 +405,7 @@ def _alive(order: Sequence[Node], clusters: NodeClusters, stages: Sequence[int])
             last[base_of(x)] = i
             if clusters.is_micro(x) and not clusters.is_micro(node):
                 sums.add(base_of(x))
-    found: dict[Node, bool] = {}
+    living: dict[Node, bool] = {}
     for stage in set(stages):
         stored = {
             node: (0, len(order) - 1) if node in sums else (places[node], last.get(node, len(order) - 1))
@@ -412,14 +414,14 @@ def _alive(order: Sequence[Node], clusters: NodeClusters, stages: Sequence[int])
             if node.inputs and not is_view(node) and node not in clusters.updates
         }
         now = int(np.argmax(alive(stored, len(order))))
-        found |= {node: node in sums for node, (start, stop) in stored.items() if start <= now <= stop}
-    return found
+        living |= {node: node in sums for node, (start, stop) in stored.items() if start <= now <= stop}
+    return living
 
 
 def searched(
     outputs: Sequence[Node],
     wanted: Mapping[Node, Spec],
-    given: Mapping[Node, Spec],
+    input_specs: Mapping[Node, Spec],
     variables: Sequence[TrainedVariable],
     mesh: Mesh,
     links: Links,
@@ -427,18 +429,21 @@ def searched(
     layers: Layers = ONE_STAGE,
 ) -> Sharding:
     """The sharding that takes the least time, that of all stages of `layers` together. `wanted`: the specs of outputs
-    that are no updates; `given`: those of inputs that are no variables. `memory`: bytes of a worker, for parameters,
-    state and values. Micro-batches cut each node as specs propagate. All workers get the answer of the first.
+    that are no updates; `input_specs`: those of inputs that are no variables. `memory`: bytes of a worker, for
+    parameters, state and values. Micro-batches cut each node as specs propagate. All workers get the answer of the
+    first.
 
     GraphError (E1047) where parameters and state do not fit. ImportError without scipy.
     """
     _require_solver()
     order, cuts, sizes = topological_order(*outputs), mesh.cuts, dict(mesh.cuts)
-    fixed = {**given, **fixed_specs(order, mesh)}
+    fixed = {**input_specs, **fixed_specs(order, mesh)}
     sharding, rows = None, 0
     if layers.microbatches > 1:
         sizes[MICRO] = layers.microbatches
-        rows = sum(each.without(MICRO).size(x.shape, cuts) * x.dtype.itemsize for x, each in given.items())
+        rows = sum(
+            spec.without(MICRO).size(x.shape, cuts) * x.dtype.itemsize for x, spec in input_specs.items()
+        )
         sharding = _of_microbatches(order, fixed, sizes)
     together = len(order) * WAYS ** len(cuts) <= LARGEST
     turns = [list(cuts)] if together else [[name] for name in (*cuts, *list(cuts)[:-1])]
@@ -461,15 +466,15 @@ def searched(
 def _of_microbatches(order: Sequence[Node], fixed: dict[Node, Spec], sizes: Mapping[str, int]) -> Sharding:
     """How micro-batches cut each node; they cut those in `fixed`, too, that the program cuts."""
     names = sizes.keys() - {MICRO}
-    own = {node: reduce(Spec.without, names, spec) for node, spec in fixed.items()}
-    found = propagate(order, own, {MICRO: sizes[MICRO]})
+    micro = {node: reduce(Spec.without, names, spec) for node, spec in fixed.items()}
+    sharding = propagate(order, micro, {MICRO: sizes[MICRO]})
     for node, spec in fixed.items():
-        fixed[node] = of_one_part(node, spec, [found.specs[x] for x in node.inputs], sizes)
-    return found
+        fixed[node] = of_one_part(node, spec, [sharding.specs[x] for x in node.inputs], sizes)
+    return sharding
 
 
 def _require_solver() -> None:
-    """On each worker, so that none waits for the first in vain."""
+    """ImportError on each worker, so that none waits for the first in vain."""
     try:
         SCIPY.milp  # noqa: B018
     except ImportError as error:

@@ -1,6 +1,7 @@
 """The ways to shard each part of a graph, and their costs.
 
-A cluster is a node that leads, and nodes that follow it: maps and views that are cut as what they read is, at no cost.
+A cluster is a node that leads, and nodes that follow it: maps and views that have the cuts of their
+inputs, at no cost.
 A strategy is a cut for each node of a cluster:
 
     x @ w, transposed        rows of x; columns of w; both whole; the sum over k, partial
@@ -51,7 +52,7 @@ class NodeCluster:
 
 
 class NodeClusters:
-    """Of a graph in topological `order`, all of its nodes but those in `free`, which each worker computes from numbers
+    """The nodes of a graph in topological `order` but those in `free`, which each worker computes from numbers
     alone, in full or the part that is read. `fixed`: specs of inputs and of nodes `shard`. `open_axes`: those of the
     mesh to be chosen for, all by default; along the others nodes are cut as they are in `settled`. `sizes`: of all
     axes, with that of micro-batches, for which `settled` decides."""
@@ -73,10 +74,10 @@ class NodeClusters:
         self.of: dict[Node, int] = {}
         self.free: set[Node] = set()
         self.stored: set[int] = set()  # clusters of variables
-        self.updates = {new: (given, each) for each in variables for given, new in each.updates.items()}
-        own = {node: each for each in variables for node in (each.parameter, *each.states)}
+        self.updates = {new: (old, v) for v in variables for old, new in v.updates.items()}
+        variable_of = {node: v for v in variables for node in (v.parameter, *v.states)}
         for node in order:
-            variable = own.get(node)
+            variable = variable_of.get(node)
             if variable is not None:
                 if node not in self.of:
                     self.stored.add(len(self.clusters))
@@ -109,33 +110,33 @@ class NodeClusters:
         return [self._strategy(node, index_map, choice) for choice in self._choices(node, index_map)]
 
     def _choices(self, node: Node, index_map: IndexMap) -> Iterator[Choice]:
-        """All that are legal; the first cuts nothing that is open."""
+        """All legal choices; the first cuts nothing that is open."""
         base = self.settled.choices[node] if self.settled else {}
-        factors = sorted(
-            {each for axes in (*index_map.inputs, index_map.output) for each in axes if each is not None}
-        )
+        factors = sorted({f for axes in (*index_map.inputs, index_map.output) for f in axes if f is not None})
         sets = (
             [(i,) for i in index_map.linear]
-            if index_map.one
+            if index_map.exclusive
             else [index_map.linear]
             if index_map.linear
             else []
         )
         # Of a value that all workers compute there are no parts.
-        sums = [each for each in sets if self.free.isdisjoint(node.inputs[i] for i in each)]
-        through = [Through(each) for each in sums if node.nbytes <= sum(node.inputs[i].nbytes for i in each)]
+        sums = [terms for terms in sets if self.free.isdisjoint(node.inputs[i] for i in terms)]
+        through = [
+            Through(terms) for terms in sums if node.nbytes <= sum(node.inputs[i].nbytes for i in terms)
+        ]
         options = [
             [None, *factors, *through] if name in self._open else [base.get(name)] for name in self.sizes
         ]
         for picked in product(*options):
-            made = {name: each for name, each in zip(self.sizes, picked, strict=True) if each is not None}
-            if is_legal(node, index_map, made, self.sizes):
-                yield made
+            choice = {name: cut for name, cut in zip(self.sizes, picked, strict=True) if cut is not None}
+            if is_legal(node, index_map, choice, self.sizes):
+                yield choice
 
     def _strategy(self, node: Node, index_map: IndexMap, choice: Choice) -> Strategy:
-        made = Strategy({})
-        self._join(made, node, index_map, choice)
-        return made
+        strategy = Strategy({})
+        self._join(strategy, node, index_map, choice)
+        return strategy
 
     def _join(self, strategy: Strategy, node: Node, index_map: IndexMap, choice: Choice) -> None:
         """Add a node to a strategy."""
@@ -147,25 +148,25 @@ class NodeClusters:
         strategy.seconds += self._seconds(node, choice, needs, strategy.specs[node])
 
     def _seconds(self, node: Node, choice: Choice, needs: Sequence[Spec], spec: Spec) -> float:
-        """Of the arithmetic of one worker, for all micro-batches. Maps are computed where they are read: they move no
-        bytes of their own."""
+        """The seconds of arithmetic of one worker, for all micro-batches. Maps are computed where they are read: they
+        move no bytes."""
         if is_view(node) or kind_of(node) == "result":
             return 0.0
         seen = [] if kind_of(node) == "map" else [*zip(node.inputs, needs, strict=True), (node, spec)]
-        moved = sum(each.size(x.shape, self.sizes) * x.dtype.itemsize for x, each in seen)
+        moved = sum(cut.size(x.shape, self.sizes) * x.dtype.itemsize for x, cut in seen)
         flops = flops_of(node)
-        for name, each in choice.items():
-            if not isinstance(each, Through):
+        for name, factor in choice.items():
+            if not isinstance(factor, Through):
                 flops //= self.sizes[name]
         times = self.sizes[MICRO] if MICRO in choice else 1
         return times * max(flops / self._machine.rate, moved / self._machine.bandwidth)
 
     def _stored(self, variable: TrainedVariable) -> list[Strategy]:
         """A parameter is cut as its state is, or along some of these axes of the mesh."""
-        parameter, made = variable.parameter, []
+        parameter, strategies = variable.parameter, []
         any_axis = IndexMap((), tuple(range(len(parameter.shape))))
         legal = self._choices(variable.as_cut, any_axis)
-        cuts = variable.cuts or [output_spec(any_axis, each) for each in legal]
+        cuts = variable.cuts or [output_spec(any_axis, choice) for choice in legal]
         for cut in cuts:
             kept = product(*([names[:n] for n in range(len(names), -1, -1)] for names in cut.axes))
             for spec in map(Spec, kept) if variable.states else [cut]:
@@ -173,22 +174,23 @@ class NodeClusters:
                     continue
                 specs = {parameter: spec, **dict.fromkeys(variable.states, cut)}
                 held = sum(s.size(x.shape, self.sizes) * x.dtype.itemsize for x, s in specs.items())
-                made.append(Strategy(specs, {node: each.cut for node, each in specs.items()}, held=held))
-        return made
+                strategies.append(Strategy(specs, {node: s.cut for node, s in specs.items()}, held=held))
+        return strategies
 
     # --- those that follow
 
-    def _update(self, node: Node, given: Node, variable: TrainedVariable) -> None:
+    def _update(self, node: Node, old: Node, variable: TrainedVariable) -> None:
         """A new value: it is computed as the state is cut, and stored as the old one."""
-        at = self.of[node] = self.of[given]
+        at = self.of[node] = self.of[old]
         index_map = index_map_of(node)
-        for each in self.clusters[at].strategies:
-            self._join(each, node, index_map, each.specs[variable.as_cut].cut)
-            each.wants[node] = each.wants.get(node, frozenset()) | {each.specs[given]}
+        for strategy in self.clusters[at].strategies:
+            self._join(strategy, node, index_map, strategy.specs[variable.as_cut].cut)
+            strategy.wants[node] = strategy.wants.get(node, frozenset()) | {strategy.specs[old]}
         self.clusters[at].nodes.append(node)
 
     def _follows(self, node: Node) -> bool:
-        """Whether a node keeps all cuts of what it reads, in each strategy: it goes there."""
+        """Whether a node keeps all cuts of one of its inputs, in each strategy. If so, it joins the cluster of that
+        input."""
         if node in self._fixed or kind_of(node) not in _FOLLOWERS:
             return False
         index_map = index_map_of(node)
@@ -198,10 +200,10 @@ class NodeClusters:
             if x in self.free or (not is_view(node) and base_of(x).size < node.size):
                 continue
             cluster = self.clusters[self.of[x]]
-            found = [self._followed(node, index_map, i, each) for each in cluster.strategies]
-            if all(each is not None for each in found):
-                for each, choice in zip(cluster.strategies, found, strict=True):
-                    self._join(each, node, index_map, choice)  # type: ignore[arg-type]
+            choices = [self._followed(node, index_map, i, strategy) for strategy in cluster.strategies]
+            if all(choice is not None for choice in choices):
+                for strategy, choice in zip(cluster.strategies, choices, strict=True):
+                    self._join(strategy, node, index_map, choice)  # type: ignore[arg-type]
                 cluster.nodes.append(node)
                 self.of[node] = self.of[x]
                 return True
@@ -213,20 +215,20 @@ class NodeClusters:
             return strategy.choices[node.inputs[0]]
         spec = strategy.specs[node.inputs[i]]
         partial = dict(spec.partial)
-        made: dict[str, int | Through] = {}
+        choice: dict[str, int | Through] = {}
         for name in self.sizes:
             if name in partial:
                 if partial[name] != "sum" or not is_view(node) or node.nbytes > node.inputs[i].nbytes:
                     return None
-                made[name] = Through((i,))
+                choice[name] = Through((i,))
             elif name in spec.cut:
                 factor = index_map.inputs[i][spec.cut[name]]
                 if factor is None:
                     return None
-                made[name] = factor
-        if self.settled and made.get(MICRO) != self.settled.choices[node].get(MICRO):
+                choice[name] = factor
+        if self.settled and choice.get(MICRO) != self.settled.choices[node].get(MICRO):
             return None
-        return made if is_legal(node, index_map, made, self.sizes) else None
+        return choice if is_legal(node, index_map, choice, self.sizes) else None
 
 
 _FOLLOWERS = ("map", "view", "reduce", "result", "part")

@@ -57,8 +57,8 @@ def _sums(bucket: Sequence[Node], inputs: Sequence[Node]) -> Iterator[Node]:
 
 
 def _gathers(bucket: Sequence[Node], inputs: Sequence[Node]) -> Iterator[Node]:
-    own = _joined([Array(x).reshape(-1) for x in inputs], 0)
-    return _columns(all_gather(own, bucket[0].attributes["collective"]), bucket)
+    sent = _joined([Array(x).reshape(-1) for x in inputs], 0)
+    return _columns(all_gather(sent, bucket[0].attributes["collective"]), bucket)
 
 
 def _all_to_alls(bucket: Sequence[Node], inputs: Sequence[Node]) -> Iterator[Node]:
@@ -72,7 +72,7 @@ def _joined(arrays: Sequence[Array], axis: int) -> Node:
 
 
 def _columns(rows: Node, bucket: Sequence[Node]) -> Iterator[Node]:
-    """Of each worker's row the parts of all arrays."""
+    """The parts of all arrays in each worker's row."""
     count, start = rows.shape[0], 0
     for node in bucket:
         size = node.size // count
@@ -112,9 +112,9 @@ def _buckets(outputs: Sequence[Node], small: int) -> Iterator[list[Node]]:
 def chained(outputs: Sequence[Node]) -> list[Node]:
     """The graph with each collective behind the one before it: those first whose inputs are ready first."""
     depth = _depths(outputs)
-    found = [node for node in depth if "collective" in node.attributes]
-    found.sort(key=depth.__getitem__)
-    before, new = dict(zip(found[1:], found, strict=False)), dict[Node, Node]()
+    collectives = [node for node in depth if "collective" in node.attributes]
+    collectives.sort(key=depth.__getitem__)
+    before, new = dict(zip(collectives[1:], collectives, strict=False)), dict[Node, Node]()
 
     def needs(node: Node) -> list[Node]:
         return [*node.inputs, *([before[node]] if node in before else ())]
@@ -123,7 +123,7 @@ def chained(outputs: Sequence[Node]) -> list[Node]:
         new[node] = with_inputs(node, tuple(new[x] for x in node.inputs))
         if node in before:
             new[node] = behind(new[node], new[before[node]])
-    return [new[each] for each in outputs]
+    return [new[output] for output in outputs]
 
 
 def _depths(outputs: Sequence[Node]) -> dict[Node, int]:

@@ -1,4 +1,4 @@
-"""For each operator its index map: which axes of inputs and of the result are one.
+"""The index map of each operator: it says which axes of inputs and of the result belong together.
 
     einsum ab,bc->ac        x: (0, 1), w: (1, 2), result: (0, 2)        shards of 1 give partial sums
     reshape (6, 4) (24,)    x: (0, None), result: (0,)                  the slowest axis of a group of axes
@@ -22,13 +22,13 @@ Axes = tuple[int | None, ...]
 class IndexMap:
     """`inputs`, `output`: the factor of each axis. `combined`: how partial results are combined, for factors that the
     result does not have. `linear`: the inputs that may be partial sums, so that the result is one; where there are
-    several, all are, or, with `one`, just one of them."""
+    several, all are, or, with `exclusive`, just one of them."""
 
     inputs: tuple[Axes, ...]
     output: Axes
     combined: dict[int, str] = field(default_factory=dict)
     linear: tuple[int, ...] = ()
-    one: bool = False
+    exclusive: bool = False
 
 
 def index_map_of(node: Node) -> IndexMap:
@@ -67,7 +67,7 @@ def _map(node: Node) -> IndexMap:
         (_all(node.shape),) * len(node.inputs),
         _all(node.shape),
         linear=_LINEAR.get(node.op, ()) if node.dtype.kind == "f" else (),
-        one=node.op in ("multiply", "divide"),
+        exclusive=node.op in ("multiply", "divide"),
     )
 
 
@@ -90,15 +90,15 @@ def _transpose(node: Node) -> IndexMap:
 
 
 def _reshape(node: Node) -> IndexMap:
-    """Axes of both sides in groups of the same size; of each group the first axis."""
+    """Cut the axes of both sides into groups of the same size. The first axes of two groups share a factor."""
     (x,) = node.inputs
     sides = [[i for i, n in enumerate(shape) if n != 1] for shape in (x.shape, node.shape)]
-    found: tuple[list[int | None], list[int | None]] = ([None] * len(x.shape), [None] * len(node.shape))
+    axes: tuple[list[int | None], list[int | None]] = ([None] * len(x.shape), [None] * len(node.shape))
     if not x.size:
-        return IndexMap((tuple(found[0]),), tuple(found[1]), linear=(0,))
+        return IndexMap((tuple(axes[0]),), tuple(axes[1]), linear=(0,))
     i = j = factor = 0
     while i < len(sides[0]) and j < len(sides[1]):
-        found[0][sides[0][i]] = found[1][sides[1][j]] = factor
+        axes[0][sides[0][i]] = axes[1][sides[1][j]] = factor
         factor += 1
         a, b = x.shape[sides[0][i]], node.shape[sides[1][j]]
         while a != b:
@@ -109,7 +109,7 @@ def _reshape(node: Node) -> IndexMap:
                 j += 1
                 b *= node.shape[sides[1][j]]
         i, j = i + 1, j + 1
-    return IndexMap((tuple(found[0]),), tuple(found[1]), linear=(0,))
+    return IndexMap((tuple(axes[0]),), tuple(axes[1]), linear=(0,))
 
 
 def _kept(node: Node) -> IndexMap:
@@ -149,7 +149,7 @@ def _reduce(node: Node) -> IndexMap:
 
 
 def _rest(axes: Axes, gone: Container[int]) -> Axes:
-    return tuple(each for i, each in enumerate(axes) if i not in gone)
+    return tuple(factor for i, factor in enumerate(axes) if i not in gone)
 
 
 def _running(node: Node) -> IndexMap:
@@ -164,7 +164,9 @@ def _einsum(node: Node) -> IndexMap:
     names = {letter: i for i, letter in enumerate(dict.fromkeys("".join(ins)))}
     left, right = (tuple(names[letter] for letter in operand) for operand in ins)
     combined = {i: "sum" for letter, i in names.items() if letter not in out}
-    return IndexMap((left, right), tuple(names[letter] for letter in out), combined, linear=(0, 1), one=True)
+    return IndexMap(
+        (left, right), tuple(names[letter] for letter in out), combined, linear=(0, 1), exclusive=True
+    )
 
 
 def _conv(node: Node) -> IndexMap:
@@ -172,10 +174,10 @@ def _conv(node: Node) -> IndexMap:
     kernel = (None,) * (len(node.shape) - 2)
     if node.attributes["groups"] != 1:
         return IndexMap(
-            ((0, None, *kernel), (None, None, *kernel)), (0, None, *kernel), linear=(0, 1), one=True
+            ((0, None, *kernel), (None, None, *kernel)), (0, None, *kernel), linear=(0, 1), exclusive=True
         )
     inputs = (0, 1, *kernel), (2, 1, *kernel)
-    return IndexMap(inputs, (0, 2, *kernel), {1: "sum"}, linear=(0, 1), one=True)
+    return IndexMap(inputs, (0, 2, *kernel), {1: "sum"}, linear=(0, 1), exclusive=True)
 
 
 def _take_along(node: Node) -> IndexMap:

@@ -52,16 +52,16 @@ def fixed_specs(order: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
 
 def partitioned(
     outputs: Sequence[Node],
-    given: Mapping[Node, Spec],
+    specs: Mapping[Node, Spec],
     wanted: Sequence[Spec],
     mesh: Mesh,
     inputs: dict[Node, Node] | None = None,
     sharding: Sharding | None = None,
 ) -> Partition:
-    """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
+    """The graph of this worker. `specs`: those of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
     local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate."""
     order = topological_order(*outputs)
-    sharding = sharding or propagate(order, {**given, **fixed_specs(order, mesh)}, mesh.cuts)
+    sharding = sharding or propagate(order, {**specs, **fixed_specs(order, mesh)}, mesh.cuts)
     local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
     shards = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
     return Partition(shards, local.inputs, sharding, local.origins)

@@ -153,6 +153,6 @@ def _through(node: Node, index_map: IndexMap, name: str, specs: Mapping[Node, Sp
     held = tuple(i for i, x in enumerate(node.inputs) if (name, "sum") in specs[x].partial)
     if not held or not set(held) <= set(index_map.linear):
         return None
-    if len(held) != (1 if index_map.one else len(index_map.linear)):
+    if len(held) != (1 if index_map.exclusive else len(index_map.linear)):
         return None
     return Through(held) if node.nbytes <= sum(node.inputs[i].nbytes for i in held) else None

@@ -144,15 +144,15 @@ def _measured(plan: Plan) -> list[float]:
 
 def _estimated(plan: Plan, links: Links) -> list[float]:
     """Seconds of each copy and each step by the cost model; the steps of one group share them."""
-    found: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     for task in plan.tasks:
         work = plan.fusion.groups[task.number].work
         count = max(1, len(task.steps))
         arithmetic = links.machine.seconds(work.flops, work.bytes) - links.machine.launch
-        found |= dict.fromkeys(map(id, task.steps), arithmetic / count + links.machine.launch)
+        seconds |= dict.fromkeys(map(id, task.steps), arithmetic / count + links.machine.launch)
     moved = (sum(map(_bytes_of_part, step.parts)) for step in plan.copies)
     copies = [links.machine.seconds(0, nbytes) for nbytes in moved]
-    return [*copies, *(found.get(id(step), 0.0) for step in plan.steps)]
+    return [*copies, *(seconds.get(id(step), 0.0) for step in plan.steps)]
 
 
 def _names(plan: Plan) -> Mapping[int, str]:

@@ -64,22 +64,22 @@ class StagesSimulation(Simulation):
     @property
     def bubble(self) -> float:
         """The part of the time of all workers in which they wait for other stages."""
-        return 1 - sum(each.busy for each in self.stages) / (len(self.stages) * self.seconds or 1.0)
+        return 1 - sum(stage.busy for stage in self.stages) / (len(self.stages) * self.seconds or 1.0)
 
     @property
     def hidden(self) -> float:
         """Seconds of messages that are no part of the critical path."""
-        waits = sum(each.stop - each.start for each in self.path if each.queue == COMMUNICATION)
+        waits = sum(event.stop - event.start for event in self.path if event.queue == COMMUNICATION)
         return max(0.0, self.communication - waits)
 
     def __str__(self) -> str:
         count = f"{self.microbatches} micro-batch{'es' * (self.microbatches > 1)}"
         rows = [(self.workers, time_text(self.seconds), f"a step, {count}")]
-        for i, each in enumerate(self.stages):
-            rows.append((f"  stage {i}", time_text(each.busy), str(each)))
+        for i, stage in enumerate(self.stages):
+            rows.append((f"  stage {i}", time_text(stage.busy), str(stage)))
         rows.append(("bubble", f"{100 * self.bubble:.3g} %", "of the time of workers"))
-        sent = sum(each.queue == COMMUNICATION for each in self.events)
-        size = bytes_text(sum(each.nbytes for each in self.events))
+        sent = sum(event.queue == COMMUNICATION for event in self.events)
+        size = bytes_text(sum(event.nbytes for event in self.events))
         hidden = f"{sent} messages of {size}, {time_text(self.hidden)} of it hidden"
         rows.append(("messages", time_text(self.communication), hidden))
         rows.append(("memory of a worker", bytes_text(self.peak), "at most"))
@@ -104,19 +104,19 @@ def simulated_stages(
     programs = [stage.program for stage in fitted]
     run = _SimulatedStages(programs, *_costs(staged, links, measured, slowest), mesh, links)
     run.all()
-    made = []
+    times = []
     for program, stage in zip(programs, fitted, strict=True):
-        sent = sum(each.node.nbytes for each, _ in run.sent[program.stage])
+        sent = sum(message.node.nbytes for message, _ in run.sent[program.stage])
         busy = sum(
-            each.seconds for each in run.events if each.lane == program.stage and each.queue == COMPUTE
+            event.seconds for event in run.events if event.lane == program.stage and event.queue == COMPUTE
         )
         copied = sum(plan.copied_bytes for plan in (stage.plans or {}).values())
         copying = sum(run.copying.get(key, 0.0) for key in stage.program.keys)
         parameters = staged.parameters_of(program.stage)
-        made.append(StageTimes(busy, parameters, sent, stage.needed, copied, copying))
-    peak = max(each.peak for each in made)
+        times.append(StageTimes(busy, parameters, sent, stage.needed, copied, copying))
+    peak = max(stage.peak for stage in times)
     return StagesSimulation(
-        workers_text(mesh), run.seconds, run.events, run.path, peak, stages=made, microbatches=count
+        workers_text(mesh), run.seconds, run.events, run.path, peak, stages=times, microbatches=count
     )
 
 
@@ -175,22 +175,22 @@ class _SimulatedStages:
     @property
     def path(self) -> list[Event]:
         """The events of which each began when the one before it ended, to the end of the step."""
-        found, at = list[Event](), self._last[self._clocks.index(self.seconds)]
+        path, at = list[Event](), self._last[self._clocks.index(self.seconds)]
         while at is not None:
-            found.append(self.events[at])
+            path.append(self.events[at])
             at = self.events[at].after
-        return found[::-1]
+        return path[::-1]
 
     def _keys(self, program: StageSchedule, turn: Turn) -> list[tuple[int, int | None]]:
-        return [(each.tag, turn.microbatch) for each in program.arrivals[turn.key]]
+        return [(message.tag, turn.microbatch) for message in program.arrivals[turn.key]]
 
     def _may_run(self, program: StageSchedule, turn: Turn) -> bool:
-        return all(each in self._there for each in self._keys(program, turn))
+        return all(key in self._there for key in self._keys(program, turn))
 
     def _turn(self, program: StageSchedule, turn: Turn) -> None:
         stage = program.stage
-        for each in self._keys(program, turn):
-            arrival = self._there[each]
+        for key in self._keys(program, turn):
+            arrival = self._there[key]
             if self.events[arrival].stop > self._clocks[stage]:
                 self._clocks[stage], self._last[stage] = self.events[arrival].stop, arrival
         if turn.key in self.seconds_of:

@@ -92,11 +92,11 @@ class WorkerQueues:
     @property
     def path(self) -> list[Event]:
         """The events of which each began when the one before it ended, to the end of the step."""
-        found, at = list[Event](), self._last
+        path, at = list[Event](), self._last
         while at is not None:
-            found.append(self.events[at])
+            path.append(self.events[at])
             at = self.events[at].after
-        return found[::-1]
+        return path[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,13 @@ class Simulation:
     __repr__ = __str__
 
     def _collectives(self) -> Iterator[tuple[str, str, str]]:
-        """A row for each kind of them."""
-        found: dict[str, list[Event]] = {}
+        """A row for each kind of collective."""
+        by_name: dict[str, list[Event]] = {}
         for event in self.events:
             if event.queue == COMMUNICATION:
-                found.setdefault(event.name, []).append(event)
-        for name, events in found.items():
-            said = f"{len(events)} of {bytes_text(sum(each.nbytes for each in events))}"
+                by_name.setdefault(event.name, []).append(event)
+        for name, events in by_name.items():
+            said = f"{len(events)} of {bytes_text(sum(event.nbytes for event in events))}"
             yield f"  {name}", time_text(_seconds(events, COMMUNICATION)), said
 
     @property
@@ -194,11 +194,11 @@ class Simulation:
 
 
 def _seconds(events: Iterable[Event], queue: str) -> float:
-    return sum(each.seconds for each in events if each.queue == queue)
+    return sum(event.seconds for event in events if event.queue == queue)
 
 
 def _counted(events: Iterable[Event], queue: str) -> int:
-    return sum(each.queue == queue for each in events)
+    return sum(event.queue == queue for event in events)
 
 
 # --- text
@@ -210,14 +210,14 @@ def table(rows: Sequence[tuple[str, str, str]]) -> list[str]:
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c}" for a, b, c in rows]
 
 
-def path_text(path: Iterable[Event], what: str = "kernel") -> str:
-    """Kernels, or what else computes, that follow each other are counted; the middle of a long path is left out."""
+def path_text(path: Iterable[Event], noun: str = "kernel") -> str:
+    """The path in words: neighboring kernels (`noun`) are counted, and the middle of a long path is left out."""
     parts = []
     for queue, events in groupby(path, lambda event: event.queue):
-        found = list(events)
-        took = time_text(sum(each.stop - each.start for each in found))
-        names = ", ".join(dict.fromkeys(each.name for each in found))
-        computed = f"{len(found)} {what}{'s' * (len(found) > 1)}"
+        run = list(events)
+        took = time_text(sum(event.stop - event.start for event in run))
+        names = ", ".join(dict.fromkeys(event.name for event in run))
+        computed = f"{len(run)} {noun}{'s' * (len(run) > 1)}"
         parts.append(f"{computed if queue == COMPUTE else names} {took}")
     if len(parts) > MOST_PARTS:
         half = MOST_PARTS // 2

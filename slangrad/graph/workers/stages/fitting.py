@@ -68,8 +68,8 @@ class PieceGraph:
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Makes plans of pieces. `layouts`: how inputs lie in memory; `small`: as of `PieceGraph`. `memory`: bytes of a
-    worker, and `held` those of them that are there at all times, by stages. `known`: plans by their graphs and
-    memory. `runs`: plans are run, so that each piece has one of its own."""
+    worker, and `held` those of them that are there at all times, by stages. `plans`: those that are made, by
+    their graphs and memory. `runs`: plans are run, so that each piece has one of its own."""
 
     device: spy.Device
     layouts: Mapping[Node, StridedLayout]
@@ -78,15 +78,15 @@ class Planner:
     microbatches: int
     memory: int | None
     held: Sequence[int]
-    known: dict[tuple[PieceText, int | None, int], Plan]
+    plans: dict[tuple[PieceText, int | None, int], Plan]
     runs: bool = True
 
     def plan(self, graph: PieceGraph, memory: int | None = None, held: int = 0) -> Plan:
         """`memory`: bytes of the plan, and those that are `held` anyway."""
         key = graph.key, memory, held
-        if self.runs or key not in self.known:
-            self.known[key] = self._made(graph, memory, held)
-        return self.known[key]
+        if self.runs or key not in self.plans:
+            self.plans[key] = self._made(graph, memory, held)
+        return self.plans[key]
 
     def _made(self, graph: PieceGraph, memory: int | None, held: int) -> Plan:
         layouts = {node: at for node, at in self.layouts.items() if node in graph.inputs}
@@ -106,7 +106,7 @@ class Planner:
 @dataclass(frozen=True, slots=True)
 class FittedStage:
     """The `pieces` of all stages, in which this one reads what it keeps, its turns and plans. `needed`: bytes of a
-    worker; None for `plans` where these are too many: then they would do."""
+    worker. Where these are too many, `plans` is None, and `needed` would be enough."""
 
     pieces: StagePieces
     program: StageSchedule
@@ -121,7 +121,8 @@ class FittedStage:
 
 
 def fitted_stage(pieces: StagePieces, stage: int, planner: Planner) -> FittedStage:
-    """With all values, where they fit into the memory; else with as few of them computed again as is tried."""
+    """The stage with all values, where they fit into the memory. Else with the fewest values computed again that fit,
+    of the numbers that are tried."""
     whole = _planned(pieces, stage, planner)
     if planner.memory is None or whole.needed <= planner.memory:
         return whole
@@ -131,8 +132,8 @@ def fitted_stage(pieces: StagePieces, stage: int, planner: Planner) -> FittedSta
 
     def waiting(count: int) -> int:
         """Bytes beside the arena."""
-        made = pieces.keeping({stage: kept[count]})
-        return planner.held[stage] + StageSchedule(made, stage, planner.microbatches).most_alive()
+        keeping = pieces.keeping({stage: kept[count]})
+        return planner.held[stage] + StageSchedule(keeping, stage, planner.microbatches).most_alive()
 
     enough = planner.memory - whole.arena
     first = bisect_left(range(len(order)), True, key=lambda count: waiting(count) <= enough)
@@ -206,30 +207,30 @@ class _Drops:
                 continue
             order.append(node)
             del self._kept[node]
-            made, entering = self._from(node)
-            self._again.update(made)
+            again, entering = self._from(node)
+            self._again.update(again)
             self._waiting.update(entering)
         return order
 
     def _cost(self, node: Node) -> float:
         """Seconds for each byte that is saved."""
-        made, entering = self._from(node)
-        seconds = sum(seconds_of(x, self._machine) for x in made if x not in self._again)
+        again, entering = self._from(node)
+        seconds = sum(seconds_of(x, self._machine) for x in again if x not in self._again)
         saved = node.nbytes - sum(x.nbytes for x in entering if x not in self._waiting)
         return (seconds + self._machine.launch) / max(saved, 1 / (1 + node.nbytes))
 
     def _from(self, node: Node) -> tuple[list[Node], list[Node]]:
         """The nodes that are computed again for a value, and those that enter the stage and have to wait for it."""
-        made, entering, stack, seen = list[Node](), list[Node](), [node], {node}
+        again, entering, stack, seen = list[Node](), list[Node](), [node], {node}
         while stack:
             x = stack.pop()
             if x is node or self._is_between(x):
-                made.append(x)
+                again.append(x)
                 stack += [y for y in x.inputs if y not in seen]
                 seen.update(x.inputs)
             elif x not in self._kept and self._pieces.waits(x):
                 entering.append(x)
-        return made, entering
+        return again, entering
 
     def _is_between(self, node: Node) -> bool:
         if node.op == "input" or node in self._kept:

@@ -2,11 +2,11 @@
 
     x @ w1, tanh | @ w2, tanh | @ w3, tanh | @ w4, loss            stages=4
 
-Workers of a stage keep its parameters. A batch passes the stages in micro-batches, so the slowest stage decides how
-long a step takes: with n micro-batches the sum of the seconds of all stages, and n times those of the slowest.
-Messages go while stages compute, so they count in the sum, and where they alone are slowest. The cuts for which this is
-least are found by dynamic programming over places before products, within the memory. A stage whose values do not fit
-computes some of them again in its backward sweep, which takes up to the seconds of its forward sweep more.
+Workers of a stage keep its parameters. A batch passes the stages in micro-batches. With n of them a step
+takes the seconds of all stages, and n times those of the slowest. Messages go while stages compute, so they count in
+the sum, and where they alone are slowest. Dynamic programming over places before products finds the fastest cuts within
+the memory. A stage whose values do not fit computes some of them again in its backward sweep, which takes up to the
+seconds of its forward sweep more.
 """
 
 from __future__ import annotations
@@ -41,21 +41,17 @@ FREE = (
 
 @dataclass(frozen=True, slots=True)
 class LayerCosts:
-    """The layers, cut at all places: piece i is between places i and i + 1. `seconds` of a piece for one micro-batch,
-    both sweeps; `held`: bytes of its parameters, their gradients and state; `kept`: bytes of the values that wait for
-    the backward sweep of one micro-batch; `crossing`: seconds in which the values of one micro-batch, and their
-    gradients, go over the place before a piece. `forward`: those of `seconds` that are of the forward sweep; `enters`:
-    bytes of the values of one micro-batch that go over the place before a piece; `largest`: bytes of the largest value
-    of one micro-batch. `rows`: bytes of a worker's batch."""
+    """The layers, cut at all places: piece i is between places i and i + 1. Costs are of one micro-batch, except
+    `held`."""
 
-    seconds: np.ndarray
-    held: np.ndarray
-    kept: np.ndarray
-    crossing: np.ndarray
-    forward: np.ndarray
-    enters: np.ndarray
-    largest: np.ndarray
-    rows: float
+    seconds: np.ndarray  # of both sweeps of a piece
+    held: np.ndarray  # bytes of its parameters, their gradients and state
+    kept: np.ndarray  # bytes of the values that wait for the backward sweep
+    crossing: np.ndarray  # seconds in which values and their gradients go over the place before a piece
+    forward: np.ndarray  # seconds of the forward sweep, part of `seconds`
+    enters: np.ndarray  # bytes of the values that go over the place before a piece
+    largest: np.ndarray  # bytes of the largest value
+    rows: float  # bytes of a worker's whole batch
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -64,21 +60,21 @@ class LayerCosts:
 def divided(
     line: LayerCosts, stages: int, microbatches: int, memory: float = inf
 ) -> tuple[float, list[int]] | None:
-    """The seconds of a step by the model, and the first piece of each stage; None where stages do not fit into the
-    memory, or there are fewer pieces than stages."""
+    """The seconds of a step by the model, and the first piece of each stage. None where stages do not fit into the
+    memory, and where there are fewer pieces than stages."""
     n = len(line)
     if n < stages:
         return None
     sends = np.append(line.crossing, 0)[:, None]
     computes = _seconds_of_stages(line, stages, microbatches, memory)
-    whole = [each + sends for each in computes]
-    busy = [np.maximum(each, sends) for each in computes]  # messages go while a stage computes
+    whole = [seconds + sends for seconds in computes]
+    busy = [np.maximum(seconds, sends) for seconds in computes]  # messages go while a stage computes
     best: tuple[float, list[int]] | None = None
     slowest = np.unique(busy)
     slowest = slowest[slowest < inf]
 
     def within(most: float) -> tuple[float, list[int]] | None:
-        costs = [np.where(slow <= most, each, inf) for each, slow in zip(whole, busy, strict=True)]
+        costs = [np.where(slow <= most, seconds, inf) for seconds, slow in zip(whole, busy, strict=True)]
         total, starts = _cheapest(costs, np.add)
         return None if total == inf else (total, starts)
 
@@ -95,22 +91,22 @@ def divided(
 
 
 def memory_of_stages(line: LayerCosts, stages: int, microbatches: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each stage the bytes of a worker, if it has the pieces from one place to another; infinite without pieces.
-    Those with all values that wait, and those where only values that enter the stage wait: the others are there once,
-    in the backward sweep."""
+    """The bytes of a worker of each stage, for the pieces from one place to another; infinite without pieces. First
+    with all values that wait. Then where only values that enter the stage wait, and the others are computed again, for
+    one micro-batch at a time."""
     held, kept = (_between(column) for column in (line.held, line.kept))
     enters, n = np.append(line.enters, 0), len(line)
     working = np.zeros((n + 1, n + 1))
     for i in range(n):
         working[i, i + 1 :] = WORKING * np.maximum.accumulate(line.largest[i:])
-    made = []
+    pairs = []
     for stage in range(stages):
         waits = min(microbatches, stages - stage)
         moving = (waits + MOVING) * (enters[:, None] + enters[None, :])
         always = np.where(_are_pieces(n), held + moving + working + line.rows, inf)
         whole = always + waits * kept
-        made.append((whole, np.minimum(whole, always + waits * enters[:, None] + kept)))
-    return made
+        pairs.append((whole, np.minimum(whole, always + waits * enters[:, None] + kept)))
+    return pairs
 
 
 def least_memory(line: LayerCosts, stages: int, microbatches: int) -> tuple[float, list[int]]:
@@ -131,33 +127,33 @@ def _are_pieces(count: int) -> np.ndarray:
 
 
 def _seconds_of_stages(line: LayerCosts, stages: int, microbatches: int, memory: float) -> list[np.ndarray]:
-    """For each stage those in which it computes one micro-batch, from one place to another; infinite where that does
+    """The seconds in which each stage computes one micro-batch, from one place to another; infinite where that does
     not fit."""
-    computes, forward, made = _between(line.seconds), _between(line.forward), []
+    computes, forward, seconds = _between(line.seconds), _between(line.forward), []
     for whole, least in memory_of_stages(line, stages, microbatches):
         is_short = (whole > memory) & (least <= memory)
         missing = np.where(is_short, whole, 1) - np.where(is_short, memory, 1)
         saved = np.where(is_short, whole, 2) - np.where(is_short, least, 1)
-        made.append(np.where((least < inf) & (least <= memory), computes + forward * (missing / saved), inf))
-    return made
+        fits = (least < inf) & (least <= memory)
+        seconds.append(np.where(fits, computes + forward * (missing / saved), inf))
+    return seconds
 
 
 def _cheapest(
     costs: Sequence[np.ndarray], add: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> tuple[float, list[int]]:
-    """The cuts for which the costs of all stages together are least. `costs`: for each stage from one place to
-    another."""
+    """The cuts with the least costs of all stages together. `costs`: of each stage, from one place to another."""
     n = len(costs[0]) - 1
     reached = np.full(n + 1, inf)
     reached[0] = 0.0
     before = []
-    for each in costs:
-        sums = add(reached[:, None], each)
+    for cost in costs:
+        sums = add(reached[:, None], cost)
         before.append(sums.argmin(0))
         reached = sums.min(0)
     starts, at = list[int](), n
-    for each in reversed(before):
-        at = int(each[at])
+    for previous in reversed(before):
+        at = int(previous[at])
         starts.append(at)
     return float(reached[n]), starts[::-1]
 
@@ -167,8 +163,8 @@ def _cheapest(
 
 @dataclass(slots=True)
 class Layers:
-    """Of a loss function. `stage_of`: nodes of both sweeps that depend on the batch or on parameters; `backward`: those
-    of the backward sweep. `owners`: the stage that keeps each parameter."""
+    """The layers of a loss function. `stage_of`: nodes of both sweeps that depend on the batch or on parameters;
+    `backward`: those of the backward sweep. `owners`: the stage that keeps each parameter."""
 
     stages: int
     microbatches: int
@@ -178,7 +174,7 @@ class Layers:
 
     @property
     def said(self) -> tuple[int, ...]:
-        """What workers must have alike."""
+        """The numbers that must be equal on all workers."""
         return self.stages, self.microbatches, *self.owners
 
 
@@ -186,34 +182,32 @@ ONE_STAGE = Layers(1, 1, {}, set(), [])
 
 
 def free_nodes(order: Sequence[Node], stored: set[Node]) -> set[Node]:
-    """Nodes that each stage has without others: sources but those that are stored, and maps and views of them."""
-    found: set[Node] = set()
+    """Nodes that each stage computes by itself: sources that are not stored, and maps and views of them."""
+    free: set[Node] = set()
     for node in order:
-        if node not in stored and kind_of(node) in FREE and found.issuperset(node.inputs):
-            found.add(node)
-    return found
+        if node not in stored and kind_of(node) in FREE and free.issuperset(node.inputs):
+            free.add(node)
+    return free
 
 
 def depending(order: Sequence[Node], sources: set[Node]) -> set[Node]:
     """The nodes that depend on some sources, and these."""
-    found = set(sources)
+    dependents = set(sources)
     for node in order:
-        if not found.isdisjoint(node.inputs):
-            found.add(node)
-    return found
+        if not dependents.isdisjoint(node.inputs):
+            dependents.add(node)
+    return dependents
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`stages` and `microbatches` of a step. `parts`: by how much a batch is larger than one micro-batch of one worker;
-    `held`: bytes of a worker for each parameter, its gradient and state; `send`: the seconds that bytes take from one
-    stage to the next."""
+    """The sizes of a step."""
 
     stages: int
     microbatches: int
-    parts: int
-    held: Sequence[int]
-    send: Callable[[float], float]
+    parts: int  # times that a batch is larger than one micro-batch of one worker
+    held: Sequence[int]  # bytes of a worker for each parameter, its gradient and state
+    send: Callable[[float], float]  # the seconds that bytes take from one stage to the next
     machine: MachineRates
 
 
@@ -229,23 +223,23 @@ def layers_of(
     """The stage of each node. `origin`: the forward node of each node of the backward sweep; `owners`: the stages that
     have the parameters, where that is decided.
 
-    GraphError (E1048) where there are not so many layers. Where stages do not fit into the memory by the model, they
-    are those of which the largest takes the least: their plans compute what they need.
+    GraphError (E1048) where there are not so many layers. Where stages do not fit into the memory by the model, the
+    cuts are those with the smallest largest stage, because their plans compute the exact need.
     """
-    made = Layers(sizes.stages, sizes.microbatches, {}, set(), [0 for _ in parameters])
+    layers = Layers(sizes.stages, sizes.microbatches, {}, set(), [0 for _ in parameters])
     if sizes.stages == sizes.microbatches == 1:
-        return made
+        return layers
     order = sorted(topological_order(loss), key=attrgetter("number"))
     free = free_nodes(order, set(parameters))
     varying = depending(order, set(batch))
     line = [node for node in order if node in varying and node not in free]
     if owners is not None:
-        made.stage_of = _by_owners(order, line, parameters, owners)
+        layers.stage_of = _by_owners(order, line, parameters, owners)
     else:
         starts = _starts(order, line, parameters, batch, origin, sizes, memory)
-        made.stage_of = {node: sum(i >= start for start in starts[1:]) for i, node in enumerate(line)}
-    _complete(made, order, free, parameters, origin)
-    return made
+        layers.stage_of = {node: sum(i >= start for start in starts[1:]) for i, node in enumerate(line)}
+    _complete(layers, order, free, parameters, origin)
+    return layers
 
 
 def _starts(
@@ -266,8 +260,8 @@ def _starts(
         said = f"{stages} stages: this loss function can be cut at {len(places) - 1} places"
         raise GraphError("E1048", said, f"a stage begins with an operator: up to {len(places)} stages")
     measured = _Measure(order, line, places, parameters, batch, origin, sizes)
-    found = divided(measured.line, stages, sizes.microbatches, inf if memory is None else memory)
-    _, starts = found or least_memory(measured.line, stages, sizes.microbatches)
+    cuts = divided(measured.line, stages, sizes.microbatches, inf if memory is None else memory)
+    _, starts = cuts or least_memory(measured.line, stages, sizes.microbatches)
     return [places[i] for i in starts]
 
 
@@ -276,20 +270,20 @@ def _by_owners(
 ) -> dict[Node, int]:
     """A stage begins where one of its parameters is read first."""
     first = _first_readers(order, {node: i for i, node in enumerate(line)})
-    begins = {first[each]: owner for each, owner in zip(parameters, owners, strict=True) if each in first}
-    made, stage = dict[Node, int](), 0
+    begins = {first[p]: owner for p, owner in zip(parameters, owners, strict=True) if p in first}
+    stage_of, stage = dict[Node, int](), 0
     for i, node in enumerate(line):
-        stage = made[node] = max(stage, begins.get(i, 0))
-    return made | dict(zip(parameters, owners, strict=True))
+        stage = stage_of[node] = max(stage, begins.get(i, 0))
+    return stage_of | dict(zip(parameters, owners, strict=True))
 
 
 def _places(line: Sequence[Node], stages: int) -> list[int]:
     """Where a stage may begin: before operators that lead others, else before any; the narrowest of many."""
-    found = [i for i in range(1, len(line)) if kind_of(line[i]) in LEADERS]
-    if len(found) + 1 < stages:
-        found = [i for i in range(1, len(line)) if kind_of(line[i]) != "result" and not is_view(line[i])]
+    places = [i for i in range(1, len(line)) if kind_of(line[i]) in LEADERS]
+    if len(places) + 1 < stages:
+        places = [i for i in range(1, len(line)) if kind_of(line[i]) != "result" and not is_view(line[i])]
     crossing = _crossing(line)
-    narrow = sorted(found, key=lambda i: (crossing[i], i))[:MOST_PLACES]
+    narrow = sorted(places, key=lambda i: (crossing[i], i))[:MOST_PLACES]
     return sorted(narrow)
 
 
@@ -310,7 +304,7 @@ def _crossing(line: Sequence[Node]) -> list[int]:
 
 
 class _Measure:
-    """What the pieces of a line take."""
+    """Measures the costs of the pieces of a line."""
 
     def __init__(
         self,
@@ -340,36 +334,36 @@ class _Measure:
         crossing = _crossing(line)
         begin = sizes.send(0)
         sent = [0.0, *(2 * (sizes.send(crossing[i] / sizes.parts) - begin) for i in starts[1:])]
-        made, memory, waits, first_sweep = (
-            np.add.reduceat(each, starts) for each in (seconds, held, kept, forward)
+        both_sweeps, memory, waits, first_sweep = (
+            np.add.reduceat(column, starts) for column in (seconds, held, kept, forward)
         )
         enters = np.array([0.0, *(crossing[i] / sizes.parts for i in starts[1:])])
         rows = sum(node.nbytes for node in batch) * sizes.microbatches / sizes.parts
         largest = np.maximum.reduceat([node.nbytes / sizes.parts for node in line], starts)
-        self.line = LayerCosts(made, memory, waits, np.array(sent), first_sweep, enters, largest, rows)
+        self.line = LayerCosts(both_sweeps, memory, waits, np.array(sent), first_sweep, enters, largest, rows)
 
     def _seconds(self, node: Node) -> float:
-        """Of one micro-batch of one worker."""
+        """The seconds of a node for one micro-batch of one worker."""
         return seconds_of(node, self._sizes.machine) / self._sizes.parts
 
 
 def seconds_of(node: Node, machine: MachineRates) -> float:
-    """Maps are computed where they are read: they move no bytes of their own."""
+    """The seconds of a node. Maps are computed where they are read: they move no bytes."""
     if is_view(node) or kind_of(node) in ("result", "source"):
         return 0.0
-    moved = 0 if kind_of(node) == "map" else sum(each.nbytes for each in (node, *node.inputs))
+    moved = 0 if kind_of(node) == "map" else sum(x.nbytes for x in (node, *node.inputs))
     return max(flops_of(node) / machine.rate, moved / machine.bandwidth)
 
 
 def _first_readers(order: Sequence[Node], at: Mapping[Node, int]) -> dict[Node, int]:
-    """For nodes that do not stand on the line the first place on it that needs them."""
-    found: dict[Node, int] = {}
+    """The first place on the line that needs each node beside it."""
+    first: dict[Node, int] = {}
     for node in reversed(order):
-        place = at.get(node, found.get(node))
+        place = at.get(node, first.get(node))
         for x in node.inputs:
             if x not in at and place is not None:
-                found[x] = min(place, found.get(x, place))
-    return found
+                first[x] = min(place, first.get(x, place))
+    return first
 
 
 def _complete(
@@ -379,13 +373,13 @@ def _complete(
     parameters: Sequence[Node],
     origin: Mapping[Node, Node],
 ) -> None:
-    """The stages of all other nodes: of values that parameters alone decide where they are read first, and of gradients
-    those of the layer that they are of. Gradients are added where they are, before they go to another stage."""
+    """The stages of all other nodes. A value of parameters alone is in the stage that reads it first, and a gradient in
+    the stage of its layer. Gradients are added where they are, before they go to another stage."""
     stage_of = layers.stage_of
     for node, first in _first_readers(order, stage_of).items():
         if node not in free:
             stage_of[node] = first
-    layers.owners = [stage_of.setdefault(each, 0) for each in parameters]
+    layers.owners = [stage_of.setdefault(parameter, 0) for parameter in parameters]
     for node, forward in origin.items():  # inputs first
         if forward not in stage_of:
             continue

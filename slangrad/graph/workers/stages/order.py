@@ -78,9 +78,9 @@ class StageSchedule:
         return [*turns, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
 
     def _arrivals(self) -> dict[Key, list[Message]]:
-        """A stage waits for all messages of a piece at the first read of one of them, so that messages between two
-        stages arrive in the order in which they are sent. It waits for messages of a later part at the end of their
-        own part."""
+        """A stage waits for all messages of a piece at the first read of one of them. So messages between two stages
+        arrive in the order in which they are sent. It waits for messages of a later part at the end of their own
+        part."""
         left = {
             message.node: message for message in self._pieces.messages.values() if message.to == self.stage
         }

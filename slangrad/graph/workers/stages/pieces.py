@@ -121,10 +121,10 @@ class StagePieces:
     def keeping(self, kept: Mapping[int, Collection[Node]]) -> StagePieces:
         """The same pieces, but that the backward sweeps of some stages read of their own forward sweeps these values
         alone. They compute others again. Messages are the same."""
-        made = copy(self)
-        made._kept = kept
-        made._collect()
-        return made
+        pieces = copy(self)
+        pieces._kept = kept
+        pieces._collect()
+        return pieces
 
     # --- stages of local nodes
 
@@ -328,8 +328,8 @@ NOTES = {
 }
 
 
-def _refused(node: Node, culprit: Node | None, what: str, note: str) -> GraphError:
-    said = f"microbatches={node.attributes['collective'].count}: {what} within each micro-batch"
+def _refused(node: Node, culprit: Node | None, message: str, note: str) -> GraphError:
+    said = f"microbatches={node.attributes['collective'].count}: {message} within each micro-batch"
     return GraphError("E1048", said, note, culprit.place if culprit else None)
 
 

@@ -84,9 +84,9 @@ class StagePlan:
         self._fitted = {self.stage: fitted_stage(whole, self.stage, planner)}
         if memory is not None:
             self._refuse_too_little(memory, outer)
-        own = self._fitted[self.stage]
-        assert own.plans is not None
-        self.pieces, self.program, self.graphs, self.plans = own.pieces, own.program, own.graphs, own.plans
+        fit = self._fitted[self.stage]
+        assert fit.plans is not None
+        self.pieces, self.program, self.graphs, self.plans = fit.pieces, fit.program, fit.graphs, fit.plans
         self._has_arena = False
         sums = [node for node in whole.sums if whole.stage_of_input(node) == self.stage]
         self._sums = {
@@ -99,7 +99,7 @@ class StagePlan:
         needs; without workers, all of them are planned here."""
         stages = [self.stage] if self.link is not None else range(self.stages)
         fitted = map(self.fitted, stages)
-        needed = np.array([max(0 if each.plans is not None else each.needed for each in fitted)])
+        needed = np.array([max(0 if fit.plans is not None else fit.needed for fit in fitted)])
         if self.link is not None:
             outer.collective("all_reduce", STAGES, "max").start(None, needed).wait()
         if (least := int(needed[0])) > 0:
@@ -236,17 +236,17 @@ def from_all_stages(
     mesh: Mesh,
     owners: Sequence[int],
     forms: Iterable[tuple[Shape, DType]],
-    own: Mapping[int, spy.Tensor],
+    held: Mapping[int, spy.Tensor],
     device: spy.Device,
 ) -> list[spy.Tensor]:
     """Tensors of which each stage has some, on all. `own`: by their numbers those of this stage. Each worker asks."""
     link, sending, tensors = mesh.link(STAGES), [], []
     for i, (owner, (shape, dtype)) in enumerate(zip(owners, forms, strict=True)):
         if owner == mesh.stage:
-            array = np.ascontiguousarray(own[i].host_view())
+            array = np.ascontiguousarray(held[i].host_view())
             others = (stage for stage in range(mesh.stages) if stage != owner)
             sending += [(link.send(array, stage, i), array) for stage in others]
-            tensors.append(own[i])
+            tensors.append(held[i])
         else:
             array = np.empty(shape or (1,), dtype)
             link.receive(array, owner, i).wait()
