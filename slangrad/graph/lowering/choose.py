@@ -45,10 +45,8 @@ if TYPE_CHECKING:
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
-FOLLOWER = (
-    [(128, 64), (64, 128)],
-    [(64, 1), (128, 1)],
-)  # shapes and strides of a short product, with a common kernel
+# Shapes and strides of a short product, with a common kernel.
+FOLLOWER = [(128, 64), (64, 128)], [(64, 1), (128, 1)]
 LARGE = 1 << 29  # of those that are timed on a part of their elements
 LEAST_ROWS, LEAST_BATCHES = 512, 8  # of such a part: libraries take other ways for fewer
 BUDGET = 0.03  # seconds for all candidates, if the least turns do not take longer
@@ -58,9 +56,8 @@ NEAR = 0.98  # a library that is hardly faster is not taken
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
 Choose = Callable[[Node, Sequence[MemoryPart], int], str]
 _known: dict[str, str] = {}
-_measuring = kept_at_fork(
-    threading.Lock(), WORK
-)  # trials of two threads would take the processors from each other
+# Trials of two threads would take the processors from each other.
+_measuring = kept_at_fork(threading.Lock(), WORK)
 
 
 class ProductRead(NamedTuple):
