@@ -67,7 +67,7 @@ attributes #0 = { nounwind }"""
 
 @dataclass(frozen=True, slots=True)
 class WideKernel:
-    """The kernel that runs `lanes` neighboring threads as one, if `aligned` yields true for the first of these."""
+    """A kernel for `lanes` neighboring threads at a time. It runs where `aligned` yields true for the first of them."""
 
     lanes: int
     function: Function

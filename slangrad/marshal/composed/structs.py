@@ -4,8 +4,8 @@
     [1.0, 2.0, 3.0] to float[3]          ->  uniform float[3]
     [1.0, 2.0, 3.0] to float             ->  three calls
 
-If a dict or list has plain values alone, it is packed as one uniform parameter. A call may write to a dict that holds
-containers: then the containers receive outputs, and plain values stay as they are.
+A dict or list of plain values is packed as one uniform parameter. A call may write to a dict with containers: the
+containers receive the outputs, and plain values stay as they are.
 """
 
 from __future__ import annotations

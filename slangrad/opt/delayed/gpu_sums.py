@@ -101,7 +101,7 @@ def sum_in_registers(
     about: FunctionAttributes = {"kernel": True, "group_size": (GROUP, 1, 1), "wave": WAVE, "stays": True}
     summing = Function(kernel.name, (), None, Region((), b.ops, ()), attributes=about, span=kernel.span)
     row = sum(table.count * table.sums.size for table in tables)
-    finish = _finish(plan, tables) if tables else None
+    finish = _finish(kernel, plan, tables) if tables else None
     return GpuSums(summing, literal, finish, row, sum(table.count for table in tables))
 
 
@@ -287,7 +287,7 @@ def _partials(b: Builder, table: _Table, element: Value) -> Value:
 # --- all groups
 
 
-def _finish(plan: SumPlan, tables: Sequence[_Table]) -> Function:
+def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Function:
     """Groups of one wave, each for one sum. Begins with the plan, whose numbers it needs."""
     b, first = Builder(), 0
     thread = b.emit("thread_id", type=U32, axis=0)
@@ -304,7 +304,7 @@ def _finish(plan: SumPlan, tables: Sequence[_Table]) -> Function:
         first += table.count
     about: FunctionAttributes = {"kernel": True, "group_size": (WAVE, 1, 1), "wave": WAVE, "stays": True}
     region = Region((), [*plan.function.region.ops, *b.ops], ())
-    return Function("finish", (), None, region, attributes=about)
+    return Function(f"{kernel.name}.finish", (), None, region, attributes=about)
 
 
 def _add_up_all(b: Builder, plan: SumPlan, table: _Table, block: int, element: Value, lane: Value) -> None:
