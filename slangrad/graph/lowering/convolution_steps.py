@@ -121,7 +121,7 @@ def _transformed(end: Epilogue) -> list[PlanStep] | None:
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:
-    """Sums of rows of an image: six lines for each tile and channel, and the elements that the last lanes read beyond."""
+    """Sums of rows of an image, six lines for each tile and channel, and elements that the last lanes read beyond."""
     x, (tiles, line), padding = node.inputs[0], sizes, node.attributes["padding"]
     batch, channels, height, width = x.shape
     held = TemporaryMemory((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))
