@@ -15,7 +15,7 @@ from hashlib import sha1
 from re import sub
 
 import slangrad as spy
-from slangrad.graph.arrays.array import Array, constant, implements, lifted, mapped
+from slangrad.graph.arrays.array import Array, constant, implements, is_beyond, lifted, mapped
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType
 from slangrad.graph.ir.types import DTYPES
@@ -170,12 +170,22 @@ def results_of(function: spy.Function, inputs: Sequence[object]) -> dict[int, Ar
 
 def _argument(x: object, dtype: DType, name: str) -> Array:
     if type(x) in (bool, int, float):
-        return constant(x, dtype)
+        return constant(_fitting(x, dtype, name), dtype)
     argument = lifted(x)
     if argument.dtype != dtype:
         message = f"Slang function '{name}' takes {dtype}, not {argument.dtype}"
         raise GraphError("E1043", message, f"x.astype(np.{dtype})")
     return argument
+
+
+def _fitting(x: object, dtype: DType, name: str) -> object:
+    """A number of Python's that a type can hold. None is cut off, as in calls outside of graphs."""
+    if (type(x) is float and dtype.kind != "f") or (type(x) is int and dtype.kind == "b"):
+        message = f"Slang function '{name}' takes {dtype}, and {x} is a Python {type(x).__name__}"
+        raise GraphError("E1043", message, "bool(x)" if dtype.kind == "b" else "int(x)")
+    if is_beyond(x, dtype):
+        raise GraphError("E1043", f"Slang function '{name}' takes {dtype}, and {x} is none")
+    return x
 
 
 @implements(method="__slangrad_call__")

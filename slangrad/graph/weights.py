@@ -61,7 +61,7 @@ def load(path: str | Path, like: PyTree = None) -> PyTree:
     wrong = [f"{name} is missing" for name in wanted.keys() - arrays.keys()]
     wrong += [f"{name} is not asked for" for name in arrays.keys() - wanted.keys()]
     for name in wanted.keys() & arrays.keys():
-        forms = [f"{x.dtype}{list(x.shape)}" for x in (arrays[name], _host(wanted[name]))]
+        forms = [f"{x.dtype.newbyteorder('=')}{list(x.shape)}" for x in (arrays[name], _host(wanted[name]))]
         wrong += [f"{name} is {forms[0]}, not {forms[1]}"] if forms[0] != forms[1] else []
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""

@@ -135,7 +135,7 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
         lambda i, y: [
             *(f(z, axis) for f in (np.nansum, np.nanmean, np.nanmax, np.nanmin) for z in (i, y) for axis in (None, 0, 1)),
             np.nanmax(y, keepdims=True), np.nan_to_num(y), np.nan_to_num(y, nan=3, posinf=4, neginf=5), np.nan_to_num(i),
-            np.nansum(y, dtype="f8"),
+            np.nansum(y, dtype="f8"), np.nanmean(np.stack([i, i]).astype("u8") * 0 + np.uint64(2**63), 0),
         ], (INTS, np.array([[1, np.nan, -np.inf], [np.nan, np.nan, np.inf], [2, np.nan, 3]], np.float32)),
     ),
     "angles": (lambda x: [np.degrees(x), np.radians(x)], (X,)),

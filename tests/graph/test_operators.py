@@ -209,6 +209,21 @@ def test_an_index_out_of_range_is_reported_where_the_gradient_alone_is_computed(
         graph.grad(lambda a: np.take_along_axis(a, np.full((3, 1), far), 1).sum())(A)
 
 
+def test_indices_of_64_bits_are_not_cut_off() -> None:
+    """2^32 is no index, also where 0 is one. As in NumPy, the largest uint64 counts from the end."""
+    a = np.arange(12.0).reshape(3, 4)
+    calls = [
+        graph.jit(lambda a, i: np.take(a, i, 1)),
+        graph.jit(lambda a, i: a[i].sum()),
+        graph.grad(lambda a, i: np.take_along_axis(a, np.stack([i, i, i]), 1).sum()),
+    ]
+    for call in calls:
+        for i in (2**32, -(2**32), 2**31, 2**63 - 1, -(2**63)):
+            with pytest.raises(spy.BoundsError, match="out of range"):
+                call(a, np.array([0, i]))
+    assert calls[0](a, np.array([2**64 - 1], np.uint64)).tolist() == a[:, -1:].tolist()
+
+
 def test_every_operator_has_a_program() -> None:
     sources = {
         "input",

@@ -99,6 +99,24 @@ def test_tensors_that_are_refused() -> None:
         graph.jit(lambda x: x * free)(torch.ones(3))
 
 
+def test_functions_of_torch_are_refused_and_its_operators_are_not() -> None:
+    for function, said in [
+        (torch.exp, r"exp: functions of torch .*\nnote: np\.exp\(x\)"),
+        (torch.nn.functional.softmax, r"\nnote: graph\.softmax\(x\)"),
+        (torch.relu, "NumPy's functions do"),
+    ]:
+        with pytest.raises(graph.GraphError, match=said) as caught:
+            graph.jit(lambda x, function=function: function(x))(torch.ones(3))
+        assert caught.value.code == "E1040" and "test_torch.py:" in str(caught.value)
+    a, x = torch.tensor([[1.0, 2.0], [3.0, 5.0]]), torch.tensor([[2.0, 4.0], [1.0, 3.0]])
+
+    def operators(x: Any) -> list[Any]:
+        return [a + x, a - x, a * x, a / x, a // x, a % x, a**x, a @ x, a < x, a >= x, a == x, a != x]
+
+    for made, wanted in zip(graph.jit(operators)(x), operators(x), strict=True):
+        torch.testing.assert_close(made, wanted)
+
+
 def test_signs_that_torch_has_yet_to_change() -> None:
     z = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
     f = graph.jit(lambda a: a * 2)

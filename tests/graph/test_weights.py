@@ -107,6 +107,12 @@ def test_no_array_is_left_out(tmp_path: Path, tree: Any, said: str) -> None:
         graph.save(tmp_path / "m", tree)
 
 
+def test_other_orders_of_bytes_are_other_forms_of_the_same_numbers(tmp_path: Path) -> None:
+    tree = {"x": np.arange(3, dtype=">f8")}
+    graph.save(tmp_path / "m", tree)
+    assert graph.load(tmp_path / "m", like=tree)["x"].tolist() == [0, 1, 2]
+
+
 def test_traced_arrays_are_not_saved(tmp_path: Path) -> None:
     with pytest.raises(graph.TracedValueError, match="no numbers yet"):
         graph.jit(lambda x: graph.save(tmp_path / "m", {"x": x}))(np.ones(2))

@@ -21,7 +21,13 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
-from slangrad.graph.ir.errors import GraphError, TracedValueError, UnknownAttributeError, explained
+from slangrad.graph.ir.errors import (
+    GraphError,
+    TracedValueError,
+    UnknownAttributeError,
+    UnknownFunctionError,
+    explained,
+)
 from slangrad.graph.ir.node import DType, Node, NodeAttributes, Shape, make
 from slangrad.graph.ir.ops import OPS
 from slangrad.graph.ir.values import ArrayValue, Operand, numpy_type, resolved
@@ -56,8 +62,10 @@ def refuse(name: str, **keywords: object) -> None:
         if value is None or value is np._NoValue:
             continue
         if not isinstance(value, bool | str) or value not in NEUTRAL.get(key, ()):
-            note = "arrays in graphs do not change: x = x + y" if key == "out" else None
-            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced", note)
+            if key == "out":
+                message = f"np.{name}: neither out= nor an operator such as += can be traced"
+                raise GraphError("E1040", message, "arrays in graphs do not change: x = x + y")
+            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced")
 
 
 def implements(
@@ -231,9 +239,8 @@ class Array(NDArrayOperatorsMixin):
         raise self._unknown("a NumPy array", "np.stack makes one of several, np.take(a, x, 0) is a[x]")
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
-        raise self._unknown(
-            "assignment", "arrays in graphs do not change: np.where and np.concatenate make new ones"
-        )
+        note = "arrays in graphs do not change: np.where and np.concatenate make new ones"
+        raise TracedValueError("E1041", f"elements of a traced array {self.node!r} cannot be assigned", note)
 
     def _unknown(self, fact: str, instead: str) -> TracedValueError:
         return TracedValueError("E1041", f"{fact} of a traced array {self.node!r} is not known yet", instead)
@@ -253,6 +260,15 @@ class Array(NDArrayOperatorsMixin):
         if function not in FUNCTIONS:
             raise unknown(function)
         return FUNCTIONS[function](*args, **kwargs)
+
+    @classmethod
+    def __torch_function__(cls, function: Callable[..., object], *_: object, **__: object) -> NoReturn:
+        """Functions of torch. Its operators take the error for a refusal, and then those of this class answer."""
+        name = function.__name__
+        homes = ("np", np), ("graph", sys.modules["slangrad.graph"])
+        instead = next((f"{home}.{name}(x)" for home, module in homes if hasattr(module, name)), None)
+        message = f"{name}: functions of torch take no traced arrays"
+        raise UnknownFunctionError("E1040", message, instead or "NumPy's functions do")
 
     def __slangrad_call__(
         self, function: object, args: tuple[object, ...], kwargs: dict[str, object]

@@ -248,8 +248,10 @@ def nansum(
 @implements(np.nanmean)
 def nanmean(a: object, axis: object = None, *, keepdims: bool = False, **_: object) -> Array:
     x, missing = _without_nan(a, 0)
+    if x.dtype.kind != "f":
+        return mean(x, axis, keepdims=keepdims)
     total, count = x.sum(axis, keepdims=keepdims), lifted(~missing).sum(axis, keepdims=keepdims)
-    return lifted(total / (count if total.dtype.kind != "f" else count.astype(total.dtype)))
+    return lifted(total / count.astype(total.dtype))
 
 
 def _enter_extremum(name: str, start: float) -> None:

@@ -87,6 +87,7 @@ def dropout(key: Operand, x: Operand, rate: float) -> Operand:
     not from 0 to less than 1."""
     if not 0 <= rate < 1:
         raise GraphError("E1042", f"dropout: rate is {rate}", "from 0 to less than 1")
+    x = x if isinstance(x, Array) else np.asarray(x)
     return np.where(bernoulli(key, 1 - rate, x.shape), x / (1 - rate), np.zeros_like(x))
 
 

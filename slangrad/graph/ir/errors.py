@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from slangrad import CallError
 
-_OWN = frozenset({"slangrad", "numpy", "torch", "importlib"})
+_OWN = frozenset({"slangrad", "numpy", "scipy", "torch", "importlib"})
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -28,7 +28,7 @@ class SourceLine:
 
 
 def here() -> SourceLine | None:
-    """The innermost line that is not in this package, NumPy, torch or the import system."""
+    """The innermost line that is not in this package, NumPy, SciPy, torch or the import system."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
@@ -60,6 +60,10 @@ class MemoryLimitError(GraphError):
     def __init__(self, message: str, note: str, least: int, held: int = 0) -> None:
         super().__init__("E1047", message, note)
         self.least, self.held = least, held
+
+
+class UnknownFunctionError(GraphError, TypeError):
+    """A function of another library that cannot take traced arrays."""
 
 
 class UnknownAttributeError(GraphError, AttributeError):

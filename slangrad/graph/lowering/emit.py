@@ -177,7 +177,9 @@ class Text:
 
 
 def _from_zero(at: str, index: Node, count: int) -> str:
-    """An index from 0 on; a negative one counts from the end."""
+    """An index from 0 on; a negative one counts from the end. Those of 64 bits are not cut off."""
+    if index.dtype.itemsize == 8:
+        return f"place_in(int64_t({at}), {count}ll)"
     return f"int({at} < 0 ? {at} + {count} : {at})" if index.dtype.kind == "i" else f"int({at})"
 
 
