@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha1
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.gradient import compute_gradient
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
@@ -90,14 +92,18 @@ class Step:
         self._held = WorkerParameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
         self.checkpoints: Checkpoints | None = None
+        self._lock = kept_at_fork(RLock(), WORK)
 
     def __repr__(self) -> str:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
 
     def __call__(self, *batch: object) -> PyTree:
+        with self._lock:  # steps of several threads follow each other
+            return self._stepped(CallArguments(*batch))
+
+    def _stepped(self, call: CallArguments) -> PyTree:
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
-        call = CallArguments(*batch)
         planned = self._planned(call)
         if self.mesh.watch is not None:
             self.mesh.watch.begin(planned.digest, self._numbers(call))

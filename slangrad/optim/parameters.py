@@ -23,8 +23,10 @@ from slangrad.tensors.element_types import (
 )
 from slangrad.tensors.shape import contiguous_strides
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import is_torch_type
 
 CODE = "E1032"
+_LEAVES = (Tensor, np.ndarray, str)
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
     tree = as_fields(tree)
     if isinstance(tree, Mapping):
         named: Iterable[tuple[object, object]] = tree.items()
-    elif isinstance(tree, Iterable) and not isinstance(tree, (Tensor, np.ndarray, str)):
+    elif isinstance(tree, Iterable) and not isinstance(tree, _LEAVES) and not is_torch_type(type(tree)):
         named = enumerate(tree)
     else:
         yield path, tree
@@ -79,6 +81,9 @@ def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
 def _parameter(label: str, tensor: object) -> OptimizedParameter:
     if isinstance(tensor, np.ndarray):
         tensor = _over_memory(label, tensor)
+    if is_torch_type(type(tensor)):
+        note = "x.detach().numpy() is an array over its memory"
+        raise CallError(CODE, f"{label}: expected a Tensor or an array, not a torch tensor", (), note)
     if not isinstance(tensor, Tensor):
         raise CallError(CODE, f"{label}: expected a Tensor, not {type(tensor).__name__}")
     parts = {path: _part(numbers) for path, numbers in numbers_of(tensor)}

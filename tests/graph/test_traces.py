@@ -3,6 +3,7 @@
 import pickle
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,21 @@ def test_a_step_that_fails_is_not_counted() -> None:
         step(X)
         found.append(p["w"][0])
     assert found[0] == found[1]
+
+
+def test_steps_of_several_threads_follow_each_other() -> None:
+    found = []
+    for count in (1, 4):
+        p = {"w": np.ones(3)}
+        step = graph.train(lambda p, x: ((p["w"] * x) ** 2).sum(), spy.optim.Adam(p, lr=0.01))
+        each = [X] * (40 // count)
+        threads = [Thread(target=lambda step=step, each=each: [*map(step, each)]) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found.append((p["w"].tolist(), step.optimizer.steps))
+    assert found[0] == found[1] and found[0][1] == 40
 
 
 def test_tensors_of_two_devices():

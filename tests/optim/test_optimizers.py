@@ -167,6 +167,12 @@ def test_arrays_of_no_dimensions(device, make, formula, settings, numbers):
     ]
 
 
+def test_tensors_of_torch_are_refused():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(CallError, match=r"'w': expected a Tensor or an array, not a torch[\s\S]*numpy\(\)"):
+        SGD({"w": torch.ones(3, requires_grad=True)})
+
+
 @pytest.mark.parametrize(
     "make, code, message",
     [

@@ -225,7 +225,7 @@ class WorkerParameters:
             ]
             wholes = from_all_stages(self._mesh, self.owners or [], forms, tensors, device)
         arrays = iter(wholes)
-        return tree_map(lambda leaf: next(arrays), tree)
+        return tree_map(lambda leaf: _in_form_of(leaf, next(arrays)), tree)
 
     def _whole(self, held: Sequence[int]) -> list[spy.Tensor]:
         """Some parameters, gathered from the workers of this stage."""
@@ -249,6 +249,11 @@ class WorkerParameters:
         local = spec.local(shape, self._mesh.cuts)
         axis = next((i for i, n in enumerate(local) if n and n % count == 0), None)
         return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], *names))
+
+
+def _in_form_of(leaf: object, tensor: spy.Tensor) -> object:
+    """The numbers of a parameter as an array of NumPy's where it was given as one."""
+    return tensor.to_numpy().reshape(leaf.shape) if isinstance(leaf, np.ndarray) else tensor
 
 
 def starts_of(spec: Spec, shape: Shape, mesh: Mesh) -> tuple[int, ...]:
