@@ -27,6 +27,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         {"groups": 2, "padding": (2, 1), "dilation": (1, 3)},
     ),
     "wide rows of each channel": ((2, 3, 9, 64), (3, 1, 3, 3), {"groups": 3}),
+    "wide rows of pairs of channels": ((2, 4, 6, 48), (14, 2, 3, 3), {"groups": 2, "padding": 1}),
     "steps over pixels that padding has": ((2, 1, 1, 3), (2, 1, 1, 2), {"stride": (3, 1), "padding": (2, 2)}),
     "one pixel": ((1, 1, 1, 1), (1, 1, 1, 1), {"padding": "valid"}),
     "no images": ((0, 2, 5, 5), (3, 2, 3, 3), {}),

@@ -166,6 +166,17 @@ def test_lines_of_a_cache_s_size_apart_are_packed(dtype: str) -> None:
     np.testing.assert_allclose(found, (a.astype("d") @ b.astype("d"))[:, :, :100], rtol=1e-2, atol=0.1)
 
 
+def test_a_left_operand_whose_lines_lie_far_apart_is_copied() -> None:
+    """A part of its rows, whose lines lie side by side, gives the same bits."""
+    a, b = R(270, 520, dtype="f"), R(270, 256, dtype="f")
+    plan, (found,) = slang_only(lambda a, b: a.T @ b, a, b)
+    assert "copy" in [step.name.split("_")[0] for step in plan.steps if isinstance(step, KernelStep)]
+    np.testing.assert_allclose(found, a.T.astype("d") @ b, rtol=1e-4, atol=1e-4)
+    plan, (few,) = slang_only(lambda a, b: a.T @ b, a[:, :20].copy(), b)
+    assert all(step.name.startswith("p") for step in plan.steps if isinstance(step, KernelStep))
+    np.testing.assert_array_equal(found[:20], few)
+
+
 def test_numbers_of_kernels_are_short_arrays() -> None:
     """Each thread copies an array of more than 16 numbers into its memory, and the lanes read columns one by one."""
     q, k, v = (R(2, 9, 3, 20, dtype="f") for _ in range(3))

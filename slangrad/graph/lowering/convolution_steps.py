@@ -25,8 +25,10 @@ from slangrad.graph.lowering.steps import KernelStep, MemoryPart, PlanStep, Temp
 from slangrad.graph.rewriting.fuse import Fusion, Group
 
 LETTERS = "ngcijpq,gocpq->ngoij"
-HEIGHT = 4  # outputs that a thread makes of each row
+HEIGHTS = 6, 4  # outputs that a thread makes of each row; 6 fill the registers
+READS = 1.5  # outputs that take as long as the reads of a thread
 WIDTH = 64  # lanes along a row
+LINE = 16  # elements of a line of a cache
 MOST_WASTE = 1.4  # lanes along a row for each column, beyond which a product of windows is faster
 
 
@@ -91,25 +93,26 @@ def _transformed(end: Epilogue) -> list[PlanStep] | None:
     ends = end.parts(shape)
     if ends is None:
         return None
-    tiles, line = -(-height // 4), width + (taps - 1) * apart
-    rows = min(HEIGHT, shape[2])
-    panels, plane = -(-shape[2] // rows), tiles * line
+    tiles, line = -(-height // 4), -(-(width + (taps - 1) * apart) // LINE) * LINE
+    rows = min(shape[2], min(HEIGHTS, key=lambda rows: -(-shape[2] // rows) * (rows + READS)))
+    panels = -(-shape[2] // rows)
     image = _image(fusion, node, wide, (tiles, line))
     kernel = _kernel(fusion, node, wide, (panels, rows))
     axes = [(part.layout.strides[0], part.layout.strides[1]) for part in ends]
-    of_image, of_kernel = channels * 6 * plane, panels * 6 * channels * taps * rows
+    in_group, of_kernel = channels * line, panels * 6 * channels * taps * rows
+    row = groups * in_group
     tiling = Tiles(
         [*kernel.writes.values(), *image.writes.values()],
         [
-            Axis(batch, (0, groups * of_image, *(step for step, _ in axes))),
-            Axis(groups, (of_kernel, of_image, *(step for _, step in axes))),
+            Axis(batch, (0, tiles * 6 * row, *(step for step, _ in axes))),
+            Axis(groups, (of_kernel, in_group, *(step for _, step in axes))),
         ],
         Axis(shape[2], (0, 0, *(part.layout.strides[2] for part in ends))),
         Axis(shape[3], (0, 0, *(part.layout.strides[3] for part in ends))),
         [],
         kind="convolution",
     )
-    numbers = [shape[2], channels, taps, apart, plane, line, height, width]
+    numbers = [shape[2], channels, taps, apart, row, line, height, width]
     count = min(len(numbers) + len(numbers_of(tiling)), MOST_NUMBERS)
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
@@ -118,13 +121,13 @@ def _transformed(end: Epilogue) -> list[PlanStep] | None:
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:
-    """Planes of an image: for each channel six of `sizes`, and the elements that the last lanes read beyond."""
+    """Sums of rows of an image, six lines for each tile and channel, and elements that the last lanes read beyond."""
     x, (tiles, line), padding = node.inputs[0], sizes, node.attributes["padding"]
     batch, channels, height, width = x.shape
     held = TemporaryMemory((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))
     part = seen(fusion, x)
     numbers = [channels, tiles, line, height, width, padding[0][0], padding[1][0], *part.layout.strides]
-    return _transform("image", part, held, (batch, channels, tiles, line), numbers, wide)
+    return _transform("image", part, held, (batch, tiles, channels, line), numbers, wide)
 
 
 def _kernel(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:

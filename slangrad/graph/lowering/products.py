@@ -47,6 +47,8 @@ LEAST = 16  # threads along a row: with fewer, a call has other rows on its lane
 # Bytes between the first and the last line of a block that are too many pages for its lines to be found quickly, and
 # those between two lines that put all lines into the same places of a cache.
 FAR, ALIGNED = 1 << 18, 4096
+# The same for the left operand. Its copy takes longer, so this many columns of the right one have to read it.
+FAR_LEFT, MANY = 1 << 19, 256
 PACKED_LINES = 64  # that a thread copies
 NEAR = 1 << 18  # bytes of the right operand that stay in a processor's cache while all rows go by
 
@@ -130,13 +132,17 @@ class Epilogue:
 
 def products_of(fusion: Fusion) -> Iterator[ProductRead]:
     """The products of a graph for which there is a choice."""
-    for group in fusion.groups:
-        node = group.inner or group.roots[0]
-        if group.kind == "contract" and node.op not in TEMPLATES and _has_choice(node):
-            yield _read_by(fusion, group)
+    for group in filter(has_choice, fusion.groups):
+        yield _read_by(fusion, group)
 
 
-def _has_choice(node: Node) -> bool:
+def has_choice(group: Group) -> bool:
+    """Whether the template or a library may compute a group."""
+    node = group.inner or group.roots[0]
+    return group.kind == "contract" and node.op not in TEMPLATES and _is_for_libraries(node)
+
+
+def _is_for_libraries(node: Node) -> bool:
     return bool(node.size) and node.dtype != np.bool_ and all(x.size for x in node.inputs)
 
 
@@ -151,7 +157,7 @@ def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
     letters = node.attributes["letters"]
     if not node.size:
         return []
-    way = fusion.choose(node, parts, moved) if _has_choice(node) else NUMPY
+    way = fusion.choose(node, parts, moved) if has_choice(group) else NUMPY
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)
     reads = dict(zip("ab", parts, strict=True))
@@ -196,15 +202,17 @@ def tiles_of(node: Node, letters: str, parts: Sequence[MemoryPart], others: Sequ
 
 
 def _readable(made: Tiles, node: Node) -> Tiles:
-    """With copies of operands whose sums are no single loop, or whose columns do not lie side by side."""
-    step, down = made.columns.strides[1], made.depth[0].strides[1] * node.dtype.itemsize
-    far = down * made.depth[0].size > FAR or (down and down % ALIGNED == 0)
-    split = len(made.depth) > 1
+    """With copies of operands whose sums are no single loop, whose columns do not lie side by side, or whose lines lie
+    far apart."""
+    step, split = made.columns.strides[1], len(made.depth) > 1
+    left, right = (down * node.dtype.itemsize for down in made.depth[0].strides[:2])
+    far_left = left * made.depth[0].size > FAR_LEFT and made.columns.size >= MANY
+    far_right = right * made.depth[0].size > FAR or (right > 0 and right % ALIGNED == 0)
     made.width = min(WIDTH, made.columns.size)
     made.block = made.width * step
-    if split or (made.columns.size > 1 and step != 1) or (far and made.rows.size > WIDTH):
+    if split or (made.columns.size > 1 and step != 1) or (far_right and made.rows.size > WIDTH):
         _copy_in_blocks(made, node)
-    if split:
+    if split or far_left:
         _copy_lines(made, node)
     return made
 
@@ -257,7 +265,7 @@ def _copy_lines(made: Tiles, node: Node) -> None:
     _move(made, 0, kept, to.strides)
     made.rows = _moved(made.rows, 0, to.strides[len(kept)])
     size = prod(each.size for each in made.depth)
-    made.depth = [Axis(size, (1, made.width))]
+    made.depth = [Axis(size, (1, made.depth[-1].strides[1]))]
 
 
 def _move(made: Tiles, k: int, kept: Sequence[Axis], strides: Sequence[int]) -> None:
