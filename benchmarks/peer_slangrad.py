@@ -1,33 +1,14 @@
 """slangrad on its CPU device, written as a user would: one Slang function a workload, called on whole arrays."""
 
-from pathlib import Path
-
 import numpy as np
 import workloads as w
+from slang_functions import FOLDERS, Parameters, functions
 
 import slangrad as spy
 
 INFO = {"version": spy.__version__}
 
-SOURCE = f"""
-[Differentiable]
-float polynomial(float x)
-{{
-    return {w.A} * x * x + {w.B} * x + {w.C};
-}}
-
-[Differentiable]
-float wave(float x)
-{{
-    return sin(x) * exp(-x * x) + log(1 + x * x);
-}}
-
-[Differentiable]
-float term(DiffTensor<float, 1> table, int index, no_diff float weight)
-{{
-    return table[index] * weight;
-}}
-
+SOURCE = f"""{functions(w.A, w.B, w.C, w.LOOP_ITERS, w.LOOP_STEP)}
 RWStructuredBuffer<Atomic<float>> total;
 
 void gather(DiffTensor<float, 1> table, int index, float weight)
@@ -49,15 +30,6 @@ float escape(float cr, float ci)
         n++;
     }}
     return r2 > 4 ? n + 1 - log2(0.5 * log2(r2)) : {w.MANDEL_ITERS};
-}}
-
-[Differentiable]
-float relax(float p)
-{{
-    float x = 1;
-    for (int i = 0; i < {w.LOOP_ITERS}; i++)
-        x = x - {w.LOOP_STEP} * (x * x * x - p);
-    return x;
 }}
 
 // W6. The falloff ends at exp(-40): below it are subnormal numbers, for which a CPU needs a hundred cycles each.
@@ -107,8 +79,6 @@ void fit(int pixel, DiffTensor<float, 2> g, Tensor<float, 2> target)
 }}
 """
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "mlp"
-
 device = spy.create_device()
 module = spy.Module.load_from_source(device, "benchmark", SOURCE)
 
@@ -149,45 +119,38 @@ def W2(d):
 
 
 class Training:
-    """W3: parameters and gradients in two buffers; a row of a layer's table is its weights and then its bias."""
+    """W3: `variant` names the samples, `n` is how many there are."""
 
     LAYERS = (("w1", "b1"), ("w2", "b2"))
 
     def __init__(self, d, variant, n, dtype=np.float32):
         defines = {"NUMBER": {np.float16: "half", np.float32: "float"}[dtype]}
-        folders = [Path(__file__).parent, EXAMPLE]
-        self.device = device = spy.create_device(include_paths=folders, defines=defines)
+        self.device = device = spy.create_device(include_paths=FOLDERS, defines=defines)
         self.learn, self.adjust = (
             device.create_compute_kernel(device.load_program("training.slang", [k]))
             for k in ("learn", "adjust")
         )
-        tables = [np.column_stack([d[weights], d[biases]]) for weights, biases in self.LAYERS]
-        self.shapes = [table.shape for table in tables]
-        self.dtype, self.n, self.rate = np.dtype(dtype), n, w.w3_lr(n)
-        first = np.concatenate([table.ravel() for table in tables]).astype(dtype)
-        self.values = device.create_buffer(data=first)
-        self.gradients = device.create_buffer(data=np.zeros_like(first))
+        self.parameters = Parameters(
+            device, [(d[weights], d[biases]) for weights, biases in self.LAYERS], dtype
+        )
+        self.n, self.rate = n, w.w3_lr(n)
         self.total = device.create_buffer(data=np.zeros(1, np.float32))
-        self.count = len(first)
-        self.parameters = {"values": self.values, "gradients": self.gradients}
         self.samples = {k + "s": device.create_buffer(data=d[k + variant]) for k in "xy"}
 
     def step(self):
-        self.gradients.clear()
+        p = self.parameters
+        p.gradients.clear()
         self.total.clear()
         self.learn.dispatch(
-            [self.n, 1, 1], parameters=self.parameters, total=self.total, samples=self.n, **self.samples
+            [self.n, 1, 1], parameters=p.argument, total=self.total, samples=self.n, **self.samples
         )
-        self.adjust.dispatch([self.count, 1, 1], parameters=self.parameters, rate=self.rate)
+        self.adjust.dispatch([p.count, 1, 1], parameters=p.argument, rate=self.rate)
 
     def outputs(self):
         outputs = {"loss": self.total.to_numpy().view(np.float32)[0]}
-        for prefix, buffer in (("g", self.gradients), ("new_", self.values)):
-            numbers = buffer.to_numpy().view(self.dtype)
-            for (weights, biases), shape in zip(self.LAYERS, self.shapes, strict=True):
-                table, numbers = np.split(numbers, [np.prod(shape)])
-                table = table.reshape(shape)
-                outputs |= {prefix + weights: table[:, :-1], prefix + biases: table[:, -1]}
+        for prefix, buffer in (("g", self.parameters.gradients), ("new_", self.parameters.values)):
+            for names, layer in zip(self.LAYERS, self.parameters.layers_in(buffer), strict=True):
+                outputs |= {prefix + name: numbers for name, numbers in zip(names, layer, strict=True)}
         return outputs
 
 

@@ -41,14 +41,14 @@ def write_function(
     result = _result_type(e, region.yields)
     begin = ["  br label %entry"]
     if local.arena_size:
-        begin = _begin_locals(w, local, result)
-        _give_locals(w, local)
+        begin = _begin_locals(w, around.memory, local, result)
+        _give_locals(w, around.memory, local)
     w.line("ret void" if result == "void" else f"ret {results[0]}")
     w.block(LEAVE)
     if through_memory:
         w.line(f"store {_struct(e, region.yields)} zeroinitializer, ptr %results")
     if local.arena_size:
-        _give_locals(w, local)
+        _give_locals(w, around.memory, local)
     w.line(_nothing(result))
     head = f"define internal fastcc {result} {_symbol(function.name)}({', '.join(parameters)}) noinline #0 {{"
     return "\n".join([head, "begin:", *w.entry, *begin, "entry:", *w.lines, "}", ""])
@@ -91,10 +91,10 @@ def _bytes(local: Locals) -> int:
     return max(64, 1 << (local.arena_size - 1).bit_length())
 
 
-def _begin_locals(w: Writer, local: Locals, result: str) -> list[str]:
+def _begin_locals(w: Writer, memory: str, local: Locals, result: str) -> list[str]:
     w.declarations.add_functions(TAKE)
     return [
-        f"  %locals = call ptr @take(ptr %launch, i64 {_bytes(local)})",
+        f"  %locals = call ptr @take(ptr {memory}, i64 {_bytes(local)})",
         "  %no_memory = icmp eq ptr %locals, null",
         "  br i1 %no_memory, label %nothing, label %entry",
         "nothing:",
@@ -102,8 +102,8 @@ def _begin_locals(w: Writer, local: Locals, result: str) -> list[str]:
     ]
 
 
-def _give_locals(w: Writer, local: Locals) -> None:
-    w.line(f"call void @give(ptr %launch, ptr %locals, i64 {_bytes(local)})")
+def _give_locals(w: Writer, memory: str, local: Locals) -> None:
+    w.line(f"call void @give(ptr {memory}, ptr %locals, i64 {_bytes(local)})")
 
 
 # --- calls

@@ -230,6 +230,12 @@ def exception_of(
     return KernelAssertionError(kernel, site)
 
 
+def no_room_for_frames(kernel: str, size: int, threads: int) -> MemoryError:
+    """A GPU lacks memory for the local arrays of one block. `size`: bytes of each thread."""
+    message = f"kernel '{kernel}' has {size} bytes of local arrays in each thread, and those of {threads} do not fit"
+    return MemoryError(describe("E0902", message, Site(), "arrays of threads can be rows of a tensor"))
+
+
 def write_text(text: str) -> None:
     """To Python's current standard output; dropped when there is none."""
     if sys.stdout is not None:

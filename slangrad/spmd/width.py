@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import F64, Scalar
 from slangrad.ir.ops.control import LOOPS
 from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import local_bytes
 from slangrad.spmd.uniformity import Shapes
 
 IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way
@@ -44,8 +45,8 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
         return lanes
     bodies = [_Body(region, shapes) for op in loops for region in op.regions[-1:] if _is_innermost(op)]
     arrays = [op for op in ops if op.name == "alloc"]
-    stepped = sum(_local_bytes(op) for op in arrays if op.attributes.get("written_first"))
-    local = sum(map(_local_bytes, arrays)) - stepped
+    stepped = sum(local_bytes(op) for op in arrays if op.attributes.get("written_first"))
+    local = sum(map(local_bytes, arrays)) - stepped
     best = lanes
     while best < MOST and any(body.waits(best / register_bytes) for body in bodies):
         wide = 2 * best
@@ -63,11 +64,6 @@ def _is_double(op: Op) -> bool:
 
 def _is_innermost(loop: Op) -> bool:
     return not any(op.name in LOOPS for op in walk(*loop.regions))
-
-
-def _local_bytes(op: Op) -> int:
-    (place,), count = op.results, op.attributes.get("count", 1)
-    return count * element_size(place.type)
 
 
 class _Body:

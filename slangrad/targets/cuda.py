@@ -23,6 +23,7 @@ from slangrad.ir.text import verify
 from slangrad.ir.text.printer import function_lines
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
+from slangrad.llvm.cuda.memory import overflows_stack
 from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
 from slangrad.opt.delayed.delayed_adds import delay_few_sums
@@ -119,7 +120,8 @@ def widen_kernel(summed: Summed, architecture: str) -> Widened:
     _refuse(flat, nvptx.SHARED_BYTES[architecture])
     waits = flat.group is not None or summed.kernel.wave
     asked = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
-    return Widened(summed, None if waits or asked == 1 else coarsen(flat.function))
+    one = waits or asked == 1 or overflows_stack(flat.function)
+    return Widened(summed, None if one else coarsen(flat.function))
 
 
 def write_llvm(widened: Widened) -> Written:
@@ -170,6 +172,7 @@ def finish(assembled: Assembled) -> BuiltKernel:
         group=module.group,
         shared=module.shared,
         lanes=module.lanes,
+        frame=module.frame,
         sums=None if sums is None else (sums.row, sums.count),
         needs=_needs(flat) | ({ARENA} if module.takes_memory else set()),
     )

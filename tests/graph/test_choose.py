@@ -14,9 +14,10 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.base.disk.store import Store
+from slangrad.call.compiling import together
 from slangrad.graph.lowering import choose
 from slangrad.graph.lowering.library import NUMPY, TORCH, product
-from slangrad.graph.lowering.steps import ProductStep
+from slangrad.graph.lowering.steps import KernelStep, ProductStep
 from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(4)
@@ -95,11 +96,11 @@ def test_candidates_are_timed(device: Any) -> None:
 def test_trials_of_a_plan_are_compiled_together(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of equal products once, and all before the first is timed."""
     asked, compiled = timed(monkeypatch, "slang"), []
-    together = Plan.compile_together
+    compile_trials = Plan.compile_together
 
-    def compile_together(runs: Any) -> None:
+    def compile_together(runs: Any, plan: Any) -> None:
         compiled.append((len(asked), [each.outputs[0].shape for each, _ in runs]))
-        together(runs)
+        compile_trials(runs, plan)
 
     monkeypatch.setattr(Plan, "compile_together", compile_together)
     function = graph.jit(lambda a, b: (a @ b @ b.T, a @ a.T, a @ b), device=device)
@@ -108,6 +109,31 @@ def test_trials_of_a_plan_are_compiled_together(device: Any, monkeypatch: pytest
     assert before == 0
     assert {(128, 140), (128, 130), (128, 128)} <= set(shapes)
     assert len(asked) == len(choose._known) == 3
+
+
+def test_other_kernels_of_a_plan_are_compiled_with_its_trials(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the map behind the library's product is left for the first run."""
+    timed(monkeypatch, NUMPY)
+    batches, run = list[set[str]](), together._run
+
+    def noted(jobs: Any, *others: Any) -> None:
+        batches.append({job.request["page"][0].split(" of ")[1] for job in jobs})
+        run(jobs, *others)
+
+    monkeypatch.setattr(together, "_run", noted)
+    c = RNG.standard_normal((3, 300))[:, ::2]
+    several = lambda a, b, c: (np.tanh(a @ b), np.exp(c[:, 10:]).sum(1) * a[:3, 0], c.T + 1)
+    function = graph.jit(several, device=device)
+    for found, expected in zip(function(A, B, c), several(A, B, c), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    first, *_, last = batches
+    plan = function.explain(A, B, c).plan
+    kernels = [step.name for step in plan.steps if isinstance(step, KernelStep)]
+    behind = kernels[[isinstance(step, ProductStep) for step in plan.steps].index(True)]
+    assert last == {behind}
+    assert first >= {*kernels} - last
 
 
 def test_a_choice_is_there_when_it_is_measured(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ import numpy as np
 
 from slangrad.base.traits import CUDA
 from slangrad.runtime.cuda.launch import (
-    ARENA_HEADER,
     LAUNCH,
     Status,
     arena_header,
@@ -31,6 +30,7 @@ from slangrad.runtime.cuda.launch import (
     blocks_that_stay,
 )
 from slangrad.runtime.cuda.prints import PrintBuffer
+from slangrad.runtime.memory import HOST_MEMORY
 from slangrad.targets import cuda
 from tests.flat import flat_kernel_of
 from tests.llvm.machine import argument_block, assert_equal_arrays, oracle
@@ -191,13 +191,14 @@ def run(flat, arguments, grid, most_blocks=0, arena_size=1 << 24, memory=(), num
     status, host = Status(), Host()
     prints = PrintBuffer(host)
     status.prints = prints.address
-    launch = ctypes.create_string_buffer(LAUNCH.pack(*grid, ctypes.addressof(status), number, address, rows))
-    arena = ctypes.create_string_buffer(arena_size)
-    arena[:ARENA_HEADER] = arena_header(arena_size)
+    arena = HOST_MEMORY.allocate(arena_size)  # as aligned as memory of a GPU
+    header = arena_header(arena_size, prod(blocks) * prod(threads) * module.frame)
+    ctypes.memmove(arena.address, header, len(header))
+    numbers = ctypes.addressof(status), number, address, rows, arena.address
+    launch = ctypes.create_string_buffer(LAUNCH.pack(*grid, *numbers))
     spans = sorted((array.ctypes.data, array.ctypes.data + array.nbytes) for array in memory)
     table = np.array([len(spans), *(place for span in spans for place in span)], np.int64)
     status.memory = table.ctypes.data
-    status.arena = ctypes.addressof(arena)
     with loaded(for_this_processor(module.text, module.shared)) as (entry, *finish):
         for block in product(*map(range, blocks)):
             _run_block(entry, arguments, ctypes.addressof(launch), block, blocks, threads)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from slangrad.base.options import INLINE, KEEP
 from slangrad.base.traits import CUDA
+from slangrad.targets.cuda import find_sums
 from tests.flat import flat_kernel_of
-from tests.llvm.gpu_threads import assert_like_oracle, run
+from tests.llvm.gpu_threads import assert_flat_like_oracle, assert_like_oracle, run
 from tests.llvm.machine import argument_block
 from tests.spmd import test_groups, test_waves
 
@@ -211,3 +213,51 @@ def test_exhausted_memory_is_reported():
     data, _ = argument_block(flat.program, arguments)
     _, status = run(flat, np.frombuffer(data, np.uint8).ctypes.data, (40, 1, 1), arena_size=1 << 14)
     assert (status.error, status.kernel) == (2, 1)
+
+
+LARGE_ARRAYS = """
+float scrambled(float x, int k)
+{
+    float numbers[700];
+    for (int i = 0; i < 5; i++)
+        numbers[(i * 141 + k) % 700] = x + i * k;
+    float sum = 0;
+    for (int i = 0; i < 5; i++)
+        sum += numbers[(i * 141 + k) % 700] * i;
+    double others[600];
+    others[k % 600] = sum;
+    return sum + float(others[(k * 601) % 600]) + (k > 5 ? AGAIN : 0);
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform int* k)
+{
+    int places[1500];
+    places[k[id.x]] = k[id.x] * 10 + id.y;
+    x[id.x + 100 * id.y] = scrambled(x[id.x + 100 * id.y], k[id.x]) + places[k[id.x]];
+}
+"""
+
+
+@pytest.mark.parametrize("again", ["0", "scrambled(x * 0.5, k - 6)"])
+def test_large_arrays_of_threads_lie_in_the_arena(again):
+    """Each thread has its own, beside memory that functions take which call themselves."""
+    values, k = np.random.default_rng(5).random(900, np.float32), np.arange(40, dtype=np.int32) % 9
+    text = LARGE_ARRAYS.replace("AGAIN", again)
+    for calls in (INLINE, KEEP):
+        flat = flat_kernel_of(text, CUDA, calls=calls)
+        assert_flat_like_oracle(flat, {"x": values.copy(), "k": k}, (40, 9, 1), most_blocks=1)
+
+
+def test_large_arrays_beside_sums_of_all_threads():
+    """Blocks of such a kernel stay, so their threads have places in the arena, too."""
+    text = LARGE_ARRAYS.replace("AGAIN", "0").replace("places[1500]", "places[4500]")
+    text = text.replace("int* k)", "int* k, uniform double* total)")
+    text = text.replace(
+        "places[k[id.x]];", "places[k[id.x]]; __atomic_add(*total, double(x[id.x + 100 * id.y]));"
+    )
+    values, k = np.random.default_rng(5).integers(0, 4, 300), np.arange(40, dtype=np.int32) % 9
+    arguments = {"x": values.astype(np.float32), "k": k, "total": np.ones(1)}
+    for calls in (INLINE, KEEP):
+        flat = flat_kernel_of(text, CUDA, calls=calls)
+        assert find_sums(flat).sums is not None
+        assert_flat_like_oracle(flat, arguments | {"x": arguments["x"].copy()}, (40, 3, 1), most_blocks=1)

@@ -23,10 +23,9 @@ import numpy as np
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import run_kernel
-from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda.arena import BLOCKS
-from slangrad.runtime.cuda.launch import LAUNCH, Status
+from slangrad.runtime.cuda.launch import ARENA_HEADER, LAUNCH, Status
 from slangrad.targets import cuda
 
 ROOM = 256 << 20
@@ -140,7 +139,7 @@ class FakeBindings:
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
-        self.kernels = {}  # kernels in IR, and their threads for one of the GPU, by PTX
+        self.kernels = {}  # kernels in IR, and their modules, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.launches = 0
@@ -309,9 +308,9 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle(self.kernels[bytes(image)])
 
     def cuModuleGetFunction(self, module, name):
-        summed, lanes = self._handles[module]
+        summed, compiled = self._handles[module]
         function = summed.kernel if name == b"kernel" else summed.sums.finish
-        return Result.CUDA_SUCCESS, self._handle((summed, lanes, function))
+        return Result.CUDA_SUCCESS, self._handle((summed, compiled, function))
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, handle, threads, shared):
         assert threads == 128 and shared == self.shared.get(handle, 0)
@@ -327,10 +326,12 @@ class FakeBindings:
         if not hasattr(self._thread, "context"):
             return (Result.CUDA_ERROR_INVALID_CONTEXT,)
         self.launches += 1
-        summed, lanes, function = self._handles[handle]
+        summed, compiled, function = self._handles[handle]
         flat = summed.flat
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
-        nx, ny, nz, status, number, partials, rows = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
+        nx, ny, nz, status, number, partials, rows, arena = LAUNCH.unpack(
+            ctypes.string_at(launch, LAUNCH.size)
+        )
         grid = nx, ny, nz
         if summed.sums is not None:
             assert (bx, by, bz) == function.attributes["group_size"] and gy == gz == 1
@@ -341,10 +342,14 @@ class FakeBindings:
             assert shared == self.shared.get(handle, 0)
         else:
             assert bx * by * bz <= 256 and shared == 0
-            few = take_memory([flat.function, *flat.functions])
-            for blocks, threads, count in ((gx, bx * lanes, nx), (gy, by, ny), (gz, bz, nz)):
+            few = compiled.takes_memory
+            for blocks, threads, count in ((gx, bx * compiled.lanes, nx), (gy, by, ny), (gz, bz, nz)):
                 assert blocks * threads >= count or blocks == 65535 or (few and blocks <= BLOCKS)
         assert gx < 1 << 31
+        if compiled.takes_memory:
+            used, size = np.frombuffer(ctypes.string_at(arena, 16), np.int64).tolist()
+            assert self.arena.holds(arena, size)
+            assert used == ARENA_HEADER + gx * gy * gz * bx * by * bz * compiled.frame <= size
         reports = StatusReports(Status.from_address(status), number)
         size = layout_of(flat.arguments).size
         try:
@@ -408,7 +413,7 @@ def fake_gpu(**settings):
 
         def finish(assembled):
             written = assembled.written
-            bindings.kernels[assembled.ptx.encode()] = written.summed, written.module.lanes
+            bindings.kernels[assembled.ptx.encode()] = written.summed, written.module
             return real.finish(assembled)
 
         return replace(real, finish=finish)

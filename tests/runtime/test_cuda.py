@@ -19,6 +19,7 @@ from slangrad.llvm.machine import nvptx
 from slangrad.runtime.cuda import copies, launch, prints
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
+from slangrad.runtime.cuda.arena import Arena
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for, blocks_that_stay
 from slangrad.runtime.device import MemoryRegion
@@ -109,8 +110,8 @@ def test_a_gpu_gets_the_newest_architecture_that_it_runs(capability, name):
 def test_compiler_and_run_time_have_the_same_tables():
     assert list(nvptx.ARCHITECTURES) == list(ARCHITECTURES.values())
     assert LAUNCH.size == compiled.LAUNCH_SIZE and THREADS == entries.THREADS
-    assert [at for at, _ in compiled.LAUNCH_FIELDS.values()] == [0, 8, 16, 24, 32, 40, 48]
-    assert LAUNCH.unpack(LAUNCH.pack(*range(1, 8))) == tuple(range(1, 8))
+    assert [at for at, _ in compiled.LAUNCH_FIELDS.values()] == list(range(0, 64, 8))
+    assert LAUNCH.unpack(LAUNCH.pack(*range(1, 9))) == tuple(range(1, 9))
     assert compiled.STATUS_FIELDS == STATUS_OFFSETS
 
 
@@ -336,6 +337,56 @@ def test_a_launch_without_memory_doubles_the_arena(device):
         device.runtime.synchronize()
 
 
+def test_frames_of_threads_have_half_of_the_arena():
+    text = """float spread(float x, int k)
+    {
+        float numbers[5000];
+        numbers[k] = x * k;
+        numbers[k / 2] = 1;
+        return numbers[k];
+    }"""
+    with fake_gpu():
+        device = spy.create_device("cuda")
+        spread, other, huge = (
+            spy.Module.load_from_source(device, f"of_{size}", text.replace("5000", size)).spread
+            for size in ("5000", "20000", "500000")
+        )
+        x = tensor(device, np.arange(600))
+        for function in (spread, other, spread):  # the driver looks at the blocks and at the arena
+            assert function(x, 7).to_numpy().tolist() == [7.0 * n for n in range(600)]
+        message = "E0902.*has 2000000 bytes of local arrays in each thread, and those of 256 do not fit"
+        with pytest.raises(MemoryError, match=message):
+            huge(x, 7)
+        assert huge(2.0, 7) == 14.0 and spread(x, 7).to_numpy()[3] == 21.0
+
+
+def test_fewer_blocks_run_where_memory_is_short():
+    with fake_gpu():
+        run, mb = spy.create_device("cuda").runtime, 1 << 20
+        arena = Arena(run._driver, run._device, run.memory)
+        assert [arena.blocks(mb, 7), arena.blocks(4 * mb, 9), arena.blocks(9 * mb, 9)] == [7, 2, 1]
+        others = [run.allocate(size * mb) for size in (80, 80, 48)]
+        assert arena.blocks(9 * mb, 9) == 1 and arena.blocks(40 * mb, 1) == 0
+        assert arena.blocks(mb, 100) == 10  # memory of launches that are prepared stays
+        del others
+        assert arena.blocks(40 * mb, 1) == 1
+
+
+def test_launches_state_their_arena():
+    """An earlier launch may run while a larger arena is made for a later one."""
+    with fake_gpu():
+        device = spy.create_device("cuda")
+        run = device.runtime
+        power = spy.Module.load_from_source(device, "power", TAKING).power
+        bound = power.bind_call(3, tensor(device, [2]), _result=tensor(device, [0]))
+        bound()
+        first = run._arena._block.address
+        run._arena.grow()
+        others = run.allocate(16 << 20)
+        bound()  # the driver looks at the header
+        assert others.address == first != run._arena._block.address
+
+
 def test_check_mode_searches_memory_of_the_device(device):
     text = "float at(uint64_t p) { return *(float*)p; }"
     at = spy.Module.load_from_source(device, "at_an_address", text).at
@@ -384,8 +435,11 @@ def test_an_image_is_its_bytes():
     read = CudaImage.from_bytes(image.to_bytes({"extra": [1]}))
     assert replace(read, about=None) == image and read.about == {"extra": [1]}
     kernel = read.kernel()
-    assert kernel.synchronous and kernel.code == image.code
-    assert (kernel.group, kernel.shared, kernel.needs) == ((4, 2, 1), 5000, {"prints"})
+    assert kernel.image == read and (kernel.name, kernel.argument_size, kernel.sites) == (
+        "k",
+        16,
+        image.sites,
+    )
 
 
 # --- grids

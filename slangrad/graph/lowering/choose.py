@@ -93,13 +93,14 @@ class MeasuredChoice:
         self.measure([product])
         return _known[_key(self.device, product)]
 
-    def measure(self, products: Iterable[ProductRead]) -> None:
-        """Time those that were not met before. All kernels of their trials are compiled first, together."""
+    def measure(self, products: Iterable[ProductRead], plan: Plan | None = None) -> None:
+        """Time those that were not met before. All kernels of their trials are compiled first, together, and those of
+        `plan` that are the same however it computes products."""
         keys = {_key(self.device, each): each for each in products if _is_timed(each.node)}
         if keys.keys() <= _known.keys():
             return
         with _measuring:
-            self._time({key: each for key, each in keys.items() if not self._is_kept(key)})
+            self._time({key: each for key, each in keys.items() if not self._is_kept(key)}, plan)
 
     def _is_kept(self, key: str) -> bool:
         """In this process, or on the disk."""
@@ -110,9 +111,11 @@ class MeasuredChoice:
                 _known[key] = way
         return key in _known
 
-    def _time(self, products: Mapping[str, ProductRead]) -> None:
+    def _time(self, products: Mapping[str, ProductRead], plan: Plan | None) -> None:
+        if not products:
+            return
         trials = {key: _trial(self.device, each, self.make_plan) for key, each in products.items()}
-        self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs])
+        self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs], plan)
         for key, product in products.items():
             way = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
             store_of(self.device.options).put(key, way.encode())

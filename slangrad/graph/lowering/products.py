@@ -132,13 +132,17 @@ class Epilogue:
 
 def products_of(fusion: Fusion) -> Iterator[ProductRead]:
     """The products of a graph for which there is a choice."""
-    for group in fusion.groups:
-        node = group.inner or group.roots[0]
-        if group.kind == "contract" and node.op not in TEMPLATES and _has_choice(node):
-            yield _read_by(fusion, group)
+    for group in filter(has_choice, fusion.groups):
+        yield _read_by(fusion, group)
 
 
-def _has_choice(node: Node) -> bool:
+def has_choice(group: Group) -> bool:
+    """Whether the template or a library may compute a group."""
+    node = group.inner or group.roots[0]
+    return group.kind == "contract" and node.op not in TEMPLATES and _is_for_libraries(node)
+
+
+def _is_for_libraries(node: Node) -> bool:
     return bool(node.size) and node.dtype != np.bool_ and all(x.size for x in node.inputs)
 
 
@@ -153,7 +157,7 @@ def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
     letters = node.attributes["letters"]
     if not node.size:
         return []
-    way = fusion.choose(node, parts, moved) if _has_choice(node) else NUMPY
+    way = fusion.choose(node, parts, moved) if has_choice(group) else NUMPY
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)
     reads = dict(zip("ab", parts, strict=True))

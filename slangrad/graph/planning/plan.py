@@ -104,6 +104,7 @@ class Plan:
         self._apart: list[int] = []  # addresses that were compared
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
         self._begun: dict[int, Pending] = {}  # collectives, by their steps
+        self._holders: Memory = {}  # of this plan
         self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
         order = topological_order(*outputs)
@@ -118,13 +119,13 @@ class Plan:
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         if isinstance(choose, MeasuredChoice):
-            choose.measure(products.products_of(self.fusion))
+            choose.measure(products.products_of(self.fusion), self)
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.copies = self._copies_of(fixed)
         self._is_stale = True  # the copies
         self._shared: spy.Tensor | None = None
         kept = {*self.inputs, *self.outputs} if is_body else ()
-        self._holders: Memory = {node: self._new(node) for node in kept}
+        self._holders |= {node: self._new(node) for node in kept}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
         repeats = [each for steps in self.by_group for each in steps if isinstance(each, RepeatStep)]
@@ -145,7 +146,9 @@ class Plan:
     @cached_property
     def modules(self) -> dict[str, spy.Module]:
         """By the names of kernels. Each has a module of its own, so plans with an equal kernel compile it once."""
-        steps = (*self.copies, *self.steps)
+        return self._modules_of((*self.copies, *self.steps))
+
+    def _modules_of(self, steps: Iterable[PlanStep]) -> dict[str, spy.Module]:
         kernels = {step.name: step for step in steps if isinstance(step, KernelStep)}
         templates = {name: KERNELS[name] for kernel in kernels.values() for name in kernel.templates}
         for name, page in (templates | {f.module: f.page for f in self._functions}).items():
@@ -334,8 +337,8 @@ class Plan:
         held = self._holders.get(holder)
         return given[holder] if held is None else held
 
-    def _function(self, step: KernelStep) -> spy.Function:
-        function = self.modules[step.name].require_function(step.name).map(**dict.fromkeys(step.whole, ()))
+    def _function(self, step: KernelStep, modules: Mapping[str, spy.Module]) -> spy.Function:
+        function = modules[step.name].require_function(step.name).map(**dict.fromkeys(step.whole, ()))
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 
@@ -348,25 +351,47 @@ class Plan:
     def _calls(self, given: Memory) -> list[partial[object]]:
         """Calls of all kernels, after memory for the arena is there."""
         self._allocate()
+        return self._calls_of((*self.copies, *self.steps), self.modules, given)
+
+    def _calls_of(
+        self, steps: Iterable[PlanStep], modules: Mapping[str, spy.Module], given: Memory
+    ) -> list[partial[object]]:
         calls: dict[object, partial[object]] = {}
-        for step in (*self.copies, *self.steps):
+        for step in steps:
             if isinstance(step, KernelStep):
                 key = step.name, *(part.layout for part in step.parts)
-                calls[key] = partial(self._function(step), **self._bound(step, given))
+                calls[key] = partial(self._function(step, modules), **self._bound(step, given))
         return [*calls.values()]
 
+    def _calls_without_choice(self) -> tuple[list[partial[object]], dict[str, spy.Module]]:
+        """Calls of the kernels that are the same however products are computed, and their modules. They are compiled
+        and not run, so all arrays share one piece of memory."""
+        groups = [group for group in self.fusion.groups if not products.has_choice(group)]
+        steps = [step for group in groups for step in steps_of(self.fusion, group)]
+        kernels = [step for step in steps if isinstance(step, KernelStep)]
+        parts, modules = [part for kernel in kernels for part in kernel.parts], self._modules_of(kernels)
+        ends: dict[Holder, int] = {}
+        for part in parts:
+            ends[part.holder] = max(_end_of(part), ends.get(part.holder, 1))
+        size = max((end * holder.dtype.itemsize for holder, end in ends.items()), default=0)
+        memory = spy.Tensor.empty(self.device, (size // 8 + 1,), "uint64_t")
+        given = {
+            holder: memory.view((end,), (1,), dtype=type_of(holder.dtype)) for holder, end in ends.items()
+        }
+        return self._calls_of(kernels, modules, given), modules
+
     @staticmethod
-    def compile_together(runs: Iterable[tuple[Plan, Sequence[ArrayValue]]]) -> None:
-        """The kernels of several plans, each for such arguments."""
-        calls, modules = list[partial[object]](), dict[str, spy.Module]()
-        for plan, arrays in runs:
-            with plan._lock:
-                calls += plan._calls(plan._lent(plan._with_captured(arrays), plan._results()))
-                modules |= plan.modules
+    def compile_together(runs: Iterable[tuple[Plan, Sequence[ArrayValue]]], plan: Plan | None = None) -> None:
+        """The kernels of several plans, each for such arguments, and those of `plan` without a choice."""
+        calls, modules = plan._calls_without_choice() if plan else ([], {})
+        for trial, arrays in runs:
+            with trial._lock:
+                calls += trial._calls(trial._lent(trial._with_captured(arrays), trial._results()))
+                modules |= trial.modules
         _compile(calls, modules)
 
     def _kernel(self, step: KernelStep) -> Run:
-        function = self._function(step)
+        function = self._function(step, self.modules)
         outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
         if not outer:
             fixed = function.bind_call(**self._bound(step, {}))
@@ -551,6 +576,12 @@ def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]
 def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
     """Memory of the widest numbers: a tensor has less than 2^31 elements."""
     return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
+
+
+def _end_of(part: MemoryPart) -> int:
+    """The elements of a holder up to the last that a part reads."""
+    steps = zip(part.layout.shape, part.layout.strides, strict=True)
+    return 1 + part.layout.offset + sum((n - 1) * max(0, step) for n, step in steps)
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slangrad.ir.data.layout import element_size
 from slangrad.ir.data.types import pointer_of
 from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.ir.ops.primitives import PRIMITIVES, PURE, READ, WRITE
@@ -18,6 +19,12 @@ from slangrad.ir.ops.primitives import PRIMITIVES, PURE, READ, WRITE
 ALLOCATIONS = frozenset(
     {"alloc", "variable", "tape_new", "tape_copy"}
 )  # WRITE, as no two give the same memory
+
+
+def local_bytes(op: Op) -> int:
+    """The size of a local array or a variable, of one lane."""
+    count: int = op.attributes.get("count", 1)
+    return count * element_size(op.results[0].type)
 
 
 def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:

@@ -4,9 +4,9 @@
     void finish(the same)                                       of kernels whose sums are added up afterwards
 
 A thread of the GPU runs one thread of the program. The grid covers x; along y and z a thread goes on with the next row
-that no other thread has, because a grid has at most 65,535 blocks there. Threads of kernels that take memory while they
-run go on along x as well, with the memory that they have. Kernels of groups or waves have a block for
-each group, in one row of blocks. This file makes text; machine/nvptx.py makes PTX of it.
+that no other thread has, because a grid has at most 65,535 blocks there. Threads of kernels that take memory go on
+along x as well, with the memory that they have. Such memory has local arrays beyond a small stack, too. Kernels of
+groups or waves have a block for each group, in one row of blocks. This file makes text; machine/nvptx.py makes PTX.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.text.verify import FLAT_OPS
 from slangrad.llvm import functions
 from slangrad.llvm.cuda import atomics, groups, launch, memory, reports, tapes, waves
-from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
+from slangrad.llvm.cuda.launch import ARENA_HEADER, LAUNCH_SIZE, read_field
 from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
 from slangrad.llvm.memory.memory import Locals
@@ -54,7 +54,7 @@ _FIRST_LOOP = 5  # the number of the metadata of loops
 MANY_BYTES = (
     128  # of arrays in registers, from which a thread gets no more than lets three blocks run at a time
 )
-_UNLIMITED = 1 << 62  # local memory has no other place
+_UNLIMITED = 1 << 62  # of threads that have a stack alone
 LARGEST_ARGUMENTS = 32_764 - LAUNCH_SIZE  # bytes of parameters that an entry may have
 
 _FOOTER = """!0 = !{}
@@ -78,7 +78,8 @@ class WideKernel:
 class EntryModule:
     """LLVM text with the entry. `group`: the threads of a block, where the kernel is compiled for one size. `shared`:
     the bytes of shared memory that a launch has to state. `lanes`: the threads of the program for one of the GPU.
-    `takes_memory`: threads take memory of an arena; without groups, a few threads may run the whole grid."""
+    `takes_memory`: threads take memory of an arena; without groups, a few threads may run the whole grid. `frame`: the
+    bytes of local arrays that each thread has there from the start."""
 
     text: str
     entry: Writer
@@ -86,6 +87,7 @@ class EntryModule:
     shared: int = 0
     lanes: int = 1
     takes_memory: bool = False
+    frame: int = 0
 
     def lines(self) -> list[Line]:
         """The text in lines that name the place in the source that each was made from."""
@@ -109,16 +111,19 @@ def kernel_module(
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
-    takes_memory = tapes.take_memory((kernel, *called))
+    goes_on = kernel.attributes.get("stays", group is None)
+    frame = Locals(memory.stack_bytes(kernel)) if goes_on and memory.overflows_stack(kernel) else None
+    deep = goes_on and any(map(memory.overflows_stack, called))
+    has_pool = deep or tapes.take_memory((kernel, *called))
     written_out, in_registers = loops_of_arrays(kernel)
     numbers = {
         op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
     }
     loops = {op: f", !llvm.loop !{n}" for op, n in numbers.items()}
 
-    def environment(thread: Thread, pool: str) -> Environment:
+    def environment(thread: Thread, pool: str, local: Locals) -> Environment:
         """Nothing on a GPU looks whether to stop: in place of a budget, functions get the pool."""
-        around = Environment("%arguments", arguments, "%launch", thread, Locals(_UNLIMITED))
+        around = Environment("%arguments", arguments, "%launch", thread, local)
         around.mixed_spaces, around.shared = mixed, shared.addresses
         around.budget, around.pool = pool or "null", pool
         around.loops = loops
@@ -128,30 +133,42 @@ def kernel_module(
         return Writer(declarations, FEATURES, options.contraction)
 
     entry = writer()
-    pool = tapes.write_pool(entry) if takes_memory else ""
-    around_thread = partial(environment, pool=pool)
+    pool = tapes.write_pool(entry) if has_pool else ""
+    around_thread = partial(environment, pool=pool, local=frame or Locals(_UNLIMITED))
+    line = 0 if frame is None else _begin_frame(entry)
     if wide is not None:
         _write_wide_map(entry, kernel, wide, around_thread)
     elif group is None:
-        _write_map(entry, kernel, around_thread, takes_memory)
+        _write_map(entry, kernel, around_thread, has_pool or frame is not None)
     else:
         _write_group(entry, kernel, around_thread, group, shared)
+    if frame is not None:
+        entry.lines[line] += str(frame.arena_size)
     parts = [shared.text] if shared.size else []
     parts.append(_entry_text(ENTRY, entry, arguments, 1))
     if finish is not None:
         last, size = writer(), finish.attributes["group_size"]
-        _write_group(last, finish, around_thread, size, groups.SharedMemory())
+        around_last = partial(environment, pool="", local=Locals(_UNLIMITED))
+        _write_group(last, finish, around_last, size, groups.SharedMemory())
         parts.append(_entry_text(FINISH, last, arguments, 2))
     for function in called:
-        around = environment(("%x", "%y", "%z"), "%budget" if takes_memory else "")
+        local = Locals(memory.stack_bytes(function) if deep else _UNLIMITED)
+        around = environment(("%x", "%y", "%z"), "%budget" if has_pool else "", local)
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     parts += [f"!{n} = distinct !{{!{n}, !4}}" for n in numbers.values()]
     parts.append(f"attributes #1 = {{ {_limits(group, in_registers)} }}")
     if finish is not None:
         parts.append(f"attributes #2 = {{ {_limits(finish.attributes['group_size'], 0)} }}")
-    lanes = 1 if wide is None else wide.lanes
-    return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes, takes_memory)
+    return EntryModule(
+        text="\n".join(parts) + "\n",
+        entry=entry,
+        group=group,
+        shared=shared.dynamic_size,
+        lanes=1 if wide is None else wide.lanes,
+        takes_memory=has_pool or frame is not None,
+        frame=frame.arena_size if frame else 0,
+    )
 
 
 def _limits(group: Grid | None, in_registers: int) -> str:
@@ -191,6 +208,24 @@ def _write_map(
     w.jump(done)
     w.block(done)
     w.line("ret void")
+
+
+def _begin_frame(w: Writer) -> int:
+    """`%locals`, the place of this thread in the arena. Gives the number of a line that lacks the size of a frame.
+    Blocks have one layer of threads."""
+    block = _register(w, "ctaid.z")
+    for axis in "yx":
+        rows = w.value(f"mul i32 {block}, {_register(w, f'nctaid.{axis}')}")
+        block = w.value(f"add i32 {rows}, {_register(w, f'ctaid.{axis}')}")
+    row = w.value(f"mul i32 {block}, {_register(w, 'ntid.y')}")
+    row = w.value(f"add i32 {row}, {_register(w, 'tid.y')}")
+    row = w.value(f"mul i32 {row}, {_register(w, 'ntid.x')}")
+    thread = _wide(w, w.value(f"add i32 {row}, {_register(w, 'tid.x')}"))
+    number = w.reserve_line()
+    w.lines[number] = f"  %frames_before = mul i64 {thread}, "
+    start = w.value(f"getelementptr i8, ptr {read_field(w, '%launch', 'arena')}, i64 {ARENA_HEADER}")
+    w.line(f"%locals = getelementptr i8, ptr {start}, i64 %frames_before")
+    return number
 
 
 def _write_thread(e: RegionEmitter, kernel: Function) -> None:

@@ -1,8 +1,8 @@
 """The launch block and the status record as code on a GPU sees them.
 
-    struct Launch { i64 nx, ny, nz; ptr status; i64 kernel, partials, rows; };   by value, behind the arguments
-    struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };   in pinned memory
-    struct Arena { i64 used, size; bytes };                               in memory of the GPU
+    struct Launch { i64 nx, ny, nz; ptr status; i64 kernel, partials, rows; ptr arena; };   by value, after arguments
+    struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, memory; };   in pinned memory
+    struct Arena { i64 used, size; frames of threads; bytes };            in memory of the GPU
     struct Prints { i64 used, room, lost; i64 words[room]; };             in pinned memory
 
 All are the run time's; a test compares these tables with its own.
@@ -22,6 +22,7 @@ LAUNCH_FIELDS = {
     "kernel": (32, "i64"),
     "partials": (40, "i64"),
     "rows": (48, "i64"),
+    "arena": (56, "ptr"),
 }
 LAUNCH_SIZE = 64
 STATUS_FIELDS = {
@@ -31,10 +32,10 @@ STATUS_FIELDS = {
     "extent": 16,
     "kernel": 24,
     "prints": 32,
-    "arena": 40,
-    "memory": 48,
+    "memory": 40,
 }
 ARENA_FIELDS = {"used": 0, "size": 8}
+ARENA_HEADER = 64  # bytes before what threads take
 PRINT_FIELDS = {"used": 0, "room": 8, "lost": 16, "words": 24}
 PRINT_HEADER = 3  # words of a printed line before its values
 BOUNDS_ERROR, OUT_OF_MEMORY = 1, 2

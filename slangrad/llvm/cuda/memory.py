@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import pointer_of
 from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.effects import local_bytes
 from slangrad.llvm.cuda.launch import STATUS_FIELDS, read_field
 from slangrad.llvm.memory import known_memory, memory, variables
 from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.type_names import memory_name
 
+STACK_BYTES = 4096  # of local arrays; the driver keeps as much for each thread that a GPU could run at a time
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
 IS_MEMORY = known_memory.search_in(f"getelementptr i8, ptr %launch, i64 {STATUS_FIELDS['memory']}")
 _SPACES = {"global": GLOBAL, "shared": SHARED}
@@ -26,6 +28,21 @@ _SPACES = {"global": GLOBAL, "shared": SHARED}
 def has_variables(functions: Iterable[Function]) -> bool:
     """Whether a pointer may lead to memory of a thread."""
     return any(op.name == "variable" for function in functions for op in walk(function.region))
+
+
+def stack_bytes(function: Function) -> int:
+    """How many bytes of local arrays lie on the stack at most. The sums of a thread, which are the first arrays of a
+    kernel that stays, lie there as well."""
+    sums = (
+        [op for op in function.region.ops if op.name == "alloc"] if function.attributes.get("stays") else []
+    )
+    return STACK_BYTES + sum(map(local_bytes, sums))
+
+
+def overflows_stack(function: Function) -> bool:
+    """Whether the local arrays of a thread take more than its stack has for them."""
+    places = (op for op in walk(function.region) if op.name in ("alloc", "variable") and not op.operands)
+    return sum(map(local_bytes, places)) > stack_bytes(function)
 
 
 def placed(e: RegionEmitter, p: Value) -> str:

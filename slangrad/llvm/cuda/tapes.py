@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from slangrad.ir.ops.core import Function, Op, walk
 from slangrad.ir.ops.type_rules import scalar_type
-from slangrad.llvm.cuda.launch import ARENA_FIELDS, OUT_OF_MEMORY, STATUS_FIELDS, read_field
+from slangrad.llvm.cuda.launch import ARENA_FIELDS, OUT_OF_MEMORY, read_field
 from slangrad.llvm.cuda.reports import REPORT
 from slangrad.llvm.launch.launch import LAUNCH_FIELDS
 from slangrad.llvm.launch.reports import extended
@@ -29,7 +29,7 @@ from slangrad.llvm.text.writer import Writer
 FIRST_CHUNK, CHUNKS = 512, 12  # bytes of the first one, and how many there may be, each four times as large
 LARGEST = FIRST_CHUNK << 2 * (CHUNKS - 1)
 _CLASSES = LARGEST.bit_length()  # of free memory, by powers of two
-POOL = {"status": 0, "kernel": 8, "position": 16, "limit": 24, "chunk": 32, "chunks": 40}
+POOL = {"status": 0, "kernel": 8, "arena": 16, "position": 24, "limit": 32, "chunk": 40, "chunks": 48}
 POOL_SIZE = LAUNCH_FIELDS["lists"][0] + 8 * _CLASSES
 assert POOL["chunks"] + 8 * CHUNKS <= LAUNCH_FIELDS["released"][0]
 
@@ -37,12 +37,12 @@ RESERVE = f"""
 define internal ptr @reserve(ptr %launch, i64 %bytes) noinline nounwind {{
   %status_at = getelementptr i8, ptr %launch, i64 {POOL["status"]}
   %kernel_at = getelementptr i8, ptr %launch, i64 {POOL["kernel"]}
+  %arena_at = getelementptr i8, ptr %launch, i64 {POOL["arena"]}
   %position_at = getelementptr i8, ptr %launch, i64 {POOL["position"]}
   %limit_at = getelementptr i8, ptr %launch, i64 {POOL["limit"]}
   %chunk_at = getelementptr i8, ptr %launch, i64 {POOL["chunk"]}
   %chunks = getelementptr i8, ptr %launch, i64 {POOL["chunks"]}
   %status = load ptr, ptr %status_at
-  %arena_at = getelementptr i8, ptr %status, i64 {STATUS_FIELDS["arena"]}
   %arena = load ptr, ptr %arena_at
   %memory = addrspacecast ptr %arena to ptr addrspace(1)
   br label %try
@@ -114,9 +114,9 @@ def write_pool(w: Writer) -> str:
     w.declarations.add_functions(REPORT)
     w.declarations.add_functions(RESERVE)
     pool = w.slot("i8", POOL_SIZE, 8)
-    for name in ("status", "kernel"):
+    for name, kind in (("status", "ptr"), ("kernel", "i64"), ("arena", "ptr")):
         value = read_field(w, "%launch", name)
-        w.line(f"store {'ptr' if name == 'status' else 'i64'} {value}, ptr {_at(w, pool, POOL[name])}")
+        w.line(f"store {kind} {value}, ptr {_at(w, pool, POOL[name])}")
     chunks = _at(w, pool, POOL["chunks"])
     w.line(f"call void @llvm.memset.inline.p0.i64(ptr {chunks}, i8 0, i64 {8 * CHUNKS}, i1 false)")
     return pool

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from slangrad.ir.analyses.addresses import root_of
-from slangrad.ir.data.layout import element_size
 from slangrad.ir.ops.control import LOOPS, constant_trips
 from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import local_bytes
 
 MOST_TRIPS = 64
 MOST_OPS = 4_096  # of all loops, written out
@@ -34,8 +34,7 @@ def loops_of_arrays(kernel: Function) -> tuple[frozenset[Op], int]:
     }
     chosen, taken = set[Op](), 0
     for array, addresses in _addresses(region).items():
-        loops = _loops_behind(addresses, region, owners)
-        size = element_size(array.results[0].type) * array.attributes.get("count", 1)
+        loops, size = _loops_behind(addresses, region, owners), local_bytes(array)
         is_short = all(0 <= _trips(op, region) <= MOST_TRIPS for op in loops)
         if not loops or not is_short or taken + size > most_bytes:
             continue

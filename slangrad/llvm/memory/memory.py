@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from slangrad.ir.data.layout import layout_of, round_up
 from slangrad.ir.data.types import Lanes, Pointer, Scalar, Type, pointer_of
 from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.effects import local_bytes
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.memory.streaming import write_store
 from slangrad.llvm.text.emit import RegionEmitter, Rule, shuffled, splat
@@ -72,13 +73,8 @@ class Locals:
 
 
 def allocate(e: RegionEmitter, op: Op) -> None:
-    (result,), count, element = (
-        op.results,
-        op.attributes.get("count", 1),
-        layout_of(pointer_of(op.results[0].type).element),
-    )
-    assert isinstance(count, int)
-    size = element.size * count
+    (result,), size = op.results, local_bytes(op)
+    element = layout_of(pointer_of(result.type).element)
     alignment = element.alignment if e.names.lanes == 1 else WAVE_ALIGNMENT
     place = e.environment.locals.place(e.w, max(size, 1), alignment)
     if op.attributes.get("zero"):

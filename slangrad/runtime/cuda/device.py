@@ -19,14 +19,12 @@ import numpy as np
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
-from slangrad.runtime.cuda.arena import Arena
+from slangrad.runtime.cuda.arena import BLOCKS, Arena, PartialSums
 from slangrad.runtime.cuda.copies import Copies
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
 from slangrad.runtime.cuda.image import ARENA, ENTRY, FINISH, MEMORY, PRINTS, CudaKernel
 from slangrad.runtime.cuda.launch import (
-    LARGEST_ROW,
     LAUNCH,
-    ROWS,
     STATUS_OFFSETS,
     LoadedKernel,
     PreparedLaunch,
@@ -47,7 +45,7 @@ from slangrad.runtime.device import (
     check_grid,
 )
 from slangrad.runtime.memory import CachingAllocator, KnownMemory, MemoryBlock
-from slangrad.runtime.reports import OUT_OF_MEMORY, Printed, exception_of
+from slangrad.runtime.reports import OUT_OF_MEMORY, Printed, exception_of, no_room_for_frames
 
 LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
 
@@ -83,8 +81,9 @@ class CudaDevice(Device):
         ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
         self._prints: PrintBuffer | None = None  # with the first kernel that prints
         self._has_printed = False  # since the host waited
-        self._arena: Arena | None = None  # with the first kernel that takes memory
-        self._partials: MemoryBlock | None = None  # with the first kernel that leaves partial sums
+        self._arena = Arena(driver, self._device, self.memory)
+        self._multiprocessors = driver.attribute(self._device, "MULTIPROCESSOR_COUNT")
+        self._partials = PartialSums(self.memory, self._multiprocessors)
         self._known: MemoryBlock | None = None  # the table of memory of the last launch in check mode
         self._kernels: dict[int, CudaKernel] = {}
         self.printed = Printed()
@@ -142,44 +141,42 @@ class CudaDevice(Device):
         """A new launch, and the list that it goes to afterwards."""
         self._enter()
         loaded = kernel.loaded.get(self) or self._load(kernel)
-        if kernel.sums is not None:
-            return self._prepared_sums(kernel, kernel.sums, loaded, grid), loaded.idle_over(grid)
-        block = LAUNCH.pack(*grid, self._status_address, loaded.number, 0, 0)
-        most = self._own_arena().most_blocks if ARENA in kernel.needs else 0
-        shape = blocks_for(grid, kernel.group, kernel.lanes, most)
-        function, size = loaded.function, kernel.argument_size
-        launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
+        image, call = kernel.image, self._launch
+        shape = self._shape(kernel, loaded, grid)
+        partials, rows = (0, 0) if image.sums is None else (self._partials.address, shape[0][0])
+        block = LAUNCH.pack(*grid, self._status_address, loaded.number, partials, rows, 0)
+        size, sizes = kernel.argument_size, (image.shared, image.frame)
+        launch = PreparedLaunch(call, loaded.function, size, block, shape, *sizes, self._stream)
+        if loaded.finish is not None and image.sums is not None:
+            launch.then(call, loaded.finish, image.sums[1], self._stream)
         return launch, loaded.idle_over(grid)
 
-    def _prepared_sums(
-        self, kernel: CudaKernel, sums: tuple[int, int], loaded: LoadedKernel, grid: Grid
-    ) -> PreparedLaunch:
-        """Launches follow each other, so all share the memory of partial sums."""
-        row, count = sums
-        assert row <= LARGEST_ROW and kernel.group is not None
-        multiprocessors = self._driver.attribute(self._device, "MULTIPROCESSOR_COUNT")
-        room = multiprocessors * ROWS * LARGEST_ROW
-        if self._partials is None:
-            self._partials = self.memory.allocate(room)
-            self._partials.wanted = 0  # no pointer of a program leads here
-        most = min(loaded.blocks * multiprocessors, room // max(row, 1))
-        blocks, threads = blocks_that_stay(grid, kernel.group, most)
-        block = LAUNCH.pack(*grid, self._status_address, loaded.number, self._partials.address, blocks[0])
-        size, shape = kernel.argument_size, (blocks, threads)
-        launch = PreparedLaunch(
-            self._launch, loaded.function, size, block, shape, kernel.shared, self._stream
-        )
-        if count:
-            launch.then(self._launch, loaded.finish, count, self._stream)
-        return launch
+    def _shape(self, kernel: CudaKernel, loaded: LoadedKernel, grid: Grid) -> tuple[Grid, Grid]:
+        """The blocks of a launch, and the threads of each. There are no more blocks than memory beside the arguments
+        has room for."""
+        image, multiprocessors = kernel.image, self._multiprocessors
+        if image.sums is not None and image.group is not None:
+            shape_of = partial(blocks_that_stay, grid, image.group)
+            most = min(loaded.blocks * multiprocessors, self._partials.blocks(image.sums[0]))
+        else:
+            shape_of = partial(blocks_for, grid, image.group, image.lanes)
+            most = BLOCKS * multiprocessors if ARENA in image.needs else 0
+        blocks, threads = shape_of(most)
+        if image.frame:
+            size = prod(threads) * image.frame
+            most = self._arena.blocks(size, prod(blocks))
+            if not most:
+                raise no_room_for_frames(kernel.name, image.frame, prod(threads))
+            return shape_of(most)
+        return blocks, threads
 
     def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
         """Launch, and raise what earlier launches have reported. The context of the calling thread is set where the
         driver misses it, because to set it takes as long as half a launch."""
         if self._status.error or self._driver.lost is not None or self.is_closed:
             self._report()
-        if kernel.needs:
-            self._supply(kernel.needs)
+        if kernel.image.needs:
+            self._supply(kernel.image.needs, launch)
         self._driver.launched = kernel.name
         (error,) = launch.run()
         if error:
@@ -188,7 +185,7 @@ class CudaDevice(Device):
                 (error,) = launch.run()
             if error:
                 raise self._driver.error("cuLaunchKernel", error)
-        if kernel.synchronous or self._options.synchronous:
+        if kernel.image.synchronous or self._options.synchronous:
             self._wait(())
 
     def _report(self) -> None:
@@ -197,7 +194,7 @@ class CudaDevice(Device):
         if self._status.error:
             self.synchronize()
 
-    def _supply(self, needs: frozenset[str]) -> None:
+    def _supply(self, needs: frozenset[str], launch: PreparedLaunch) -> None:
         """Have ready what a launch needs. Lines of different launches are not mixed: printed ones are written first."""
         self._enter()
         if PRINTS in needs:
@@ -208,7 +205,7 @@ class CudaDevice(Device):
                 self._wait((LATER,))
             self._has_printed = True
         if ARENA in needs:
-            self._status.arena = self._own_arena().begin(self._copies)
+            launch.set_arena(self._arena.begin(self._copies, launch.frames))
         if MEMORY in needs:
             table = KnownMemory(self.memory).table
             self._known = self.memory.allocate(table.nbytes)
@@ -216,34 +213,30 @@ class CudaDevice(Device):
             self._copies.to_gpu(self._known.address, table)
             self._status.memory = self._known.address
 
-    def _own_arena(self) -> Arena:
-        if self._arena is None:
-            self._arena = Arena(self._driver, self._device, self.memory)
-        return self._arena
-
     def _load(self, kernel: CudaKernel) -> LoadedKernel:
         """The kernel on this GPU, with its number here."""
-        module = self._driver.call("cuModuleLoadData", self._machine_code(kernel))
+        image = kernel.image
+        module = self._driver.call("cuModuleLoadData", self._machine_code(image.code))
         number = len(self._kernels) + 1
         self._kernels[number] = kernel
         function = self._driver.call("cuModuleGetFunction", module, ENTRY)
-        if kernel.shared:
-            self._driver.allow_shared(function, kernel.shared)
-        has_sums = kernel.sums is not None and kernel.sums[1] > 0
-        finish = None if not has_sums else self._driver.call("cuModuleGetFunction", module, FINISH)
-        blocks = 0
-        if kernel.sums is not None and kernel.group is not None:
-            blocks = self._driver.blocks_at_once(function, prod(kernel.group), kernel.shared)
+        if image.shared:
+            self._driver.allow_shared(function, image.shared)
+        blocks, finish = 0, None
+        if image.sums is not None and image.group is not None:
+            blocks = self._driver.blocks_at_once(function, prod(image.group), image.shared)
+            if image.sums[1]:
+                finish = self._driver.call("cuModuleGetFunction", module, FINISH)
         loaded = kernel.loaded[self] = LoadedKernel(function, number, finish, blocks)
         return loaded
 
-    def _machine_code(self, kernel: CudaKernel) -> bytes:
+    def _machine_code(self, ptx: bytes) -> bytes:
         """From the disk, or assembled by the driver."""
         store = store_of(self._options)
-        key = content_key("cubin", self._driver.version, *self.capability, kernel.code)
+        key = content_key("cubin", self._driver.version, *self.capability, ptx)
         found = None if store.problem else store.get(key)
         if found is None:
-            found = self._driver.assemble(kernel.code)
+            found = self._driver.assemble(ptx)
             if not store.problem:
                 store.put(key, found)
         return found
@@ -279,7 +272,7 @@ class CudaDevice(Device):
     def _raise_reported(self, notes: tuple[str, ...]) -> None:
         failure, kernel = self._status.failure, self._kernels[self._status.kernel]
         self._clear_status()
-        room = self._own_arena().grow() if failure.error == OUT_OF_MEMORY else ""
+        room = self._arena.grow() if failure.error == OUT_OF_MEMORY else ""
         error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes, room)
         for note in notes:
             error.add_note(note)

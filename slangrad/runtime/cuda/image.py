@@ -9,7 +9,7 @@ The device makes machine code of the PTX when the kernel is first launched, and 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from struct import Struct
 
 from slangrad.runtime.cuda.launch import LoadedKernel
@@ -19,31 +19,16 @@ from slangrad.runtime.reports import Site
 ENTRY, FINISH = b"kernel", b"finish"
 PRINTS, ARENA, MEMORY = "prints", "arena", "memory"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "sums", "needs")
-
-
-@dataclass(slots=True, eq=False, kw_only=True, repr=False)
-class CudaKernel(Kernel):
-    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
-    None where any size will do. `shared`: bytes of shared memory that a launch states. `lanes`: how many neighbors a
-    thread of the GPU runs. `sums`: of a kernel of few blocks, whatever the grid: the bytes of partial sums that each
-    block leaves, and how many sums `finish` makes of them, each by a wave. `needs`: what the device has ready for it:
-    PRINTS, ARENA, MEMORY. `loaded`: the kernel on each device that has launched it."""
-
-    code: bytes
-    architecture: str
-    synchronous: bool = False
-    group: Grid | None = None
-    shared: int = 0
-    needs: frozenset[str] = frozenset()
-    lanes: int = 1
-    sums: tuple[int, int] | None = None
-    loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CudaImage:
-    """The fields of a CudaKernel. `about`: extra JSON that is stored with it."""
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `needs`: what the device has
+    ready for it: PRINTS, ARENA, MEMORY. `lanes`: how many neighbors a thread of the GPU runs. `frame`: the bytes of the
+    arena that each thread has from the start. `sums`: of a kernel of few blocks, whatever the grid: the bytes of
+    partial sums that each block leaves, and how many sums `finish` makes of them, each by a wave. `about`: extra JSON
+    that is stored with it."""
 
     name: str
     argument_size: int
@@ -55,6 +40,7 @@ class CudaImage:
     shared: int = 0
     needs: frozenset[str] = frozenset()
     lanes: int = 1
+    frame: int = 0
     sums: tuple[int, int] | None = None
     about: object = None
 
@@ -62,24 +48,13 @@ class CudaImage:
         return f"CudaImage({self.name}, {len(self.code)} bytes)"
 
     def kernel(self) -> CudaKernel:
-        return CudaKernel(
-            name=self.name,
-            argument_size=self.argument_size,
-            sites=self.sites,
-            code=self.code,
-            architecture=self.architecture,
-            synchronous=self.synchronous,
-            group=self.group,
-            shared=self.shared,
-            lanes=self.lanes,
-            sums=self.sums,
-            needs=self.needs,
-        )
+        return CudaKernel(name=self.name, argument_size=self.argument_size, sites=self.sites, image=self)
 
     def to_bytes(self, about: object = None) -> bytes:
-        kept = {name: getattr(self, name) for name in _KEPT} | {"about": about}
+        kept = {field.name: getattr(self, field.name) for field in fields(self)} | {"about": about}
+        del kept["code"]
         kept["needs"] = sorted(self.needs)
-        kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
+        kept["sites"] = [[site.location, site.excerpt, site.text] for site in self.sites]
         head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code
 
@@ -87,8 +62,16 @@ class CudaImage:
     def from_bytes(data: bytes) -> CudaImage:
         (length,) = _LENGTH.unpack_from(data)
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        kept["sites"] = tuple(Site(*site) for site in kept["sites"])
         kept["group"] = kept["group"] and tuple(kept["group"])
         kept["sums"] = kept["sums"] and tuple(kept["sums"])
         kept["needs"] = frozenset(kept["needs"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)
+
+
+@dataclass(slots=True, eq=False, kw_only=True, repr=False)
+class CudaKernel(Kernel):
+    """`loaded`: the kernel on each device that has launched it."""
+
+    image: CudaImage
+    loaded: dict[object, LoadedKernel] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """The launch of a kernel on a GPU: its grid of blocks, its launch block, and the record of what kernels report.
 
-struct Launch { i64 nx, ny, nz; ptr status; i64 kernel, partials, rows; };   by value, behind the arguments
-struct Arena { i64 used, size; bytes };                               what kernels take memory from
-struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };    in pinned memory
+struct Launch { i64 nx, ny, nz; ptr status; i64 kernel, partials, rows; ptr arena; };   by value, after the arguments
+struct Arena { i64 used, size; frames of threads; bytes };            what kernels take memory from
+struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, memory; };    in pinned memory
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 from slangrad.runtime.device import Grid
 from slangrad.runtime.reports import LaunchFailure
 
-LAUNCH = Struct("=3qQqQq8x")
+LAUNCH = Struct("=3qQqQqQ")
+_ADDRESS, _ARENA_AT = Struct("=Q"), LAUNCH.size - 8  # its last field
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
 ARENA_HEADER = 64  # bytes of an arena before its memory
@@ -27,8 +28,6 @@ MOST_BLOCKS = (1 << 31) - 1  # along x
 MOST_GRIDS = 256  # of a kernel, whose launches are kept
 
 WAVE = 32
-LARGEST_ROW = 8 << 10  # bytes of partial sums of a block
-ROWS = 4  # of that size for each multiprocessor, which runs more blocks where rows are shorter
 
 DriverResult = tuple[Any]  # a CUresult
 
@@ -42,7 +41,6 @@ class Status(ctypes.Structure):
         ("extent", ctypes.c_int64),           # how many elements there are,
         ("kernel", ctypes.c_int64),           # and the number of the kernel on its device
         ("prints", ctypes.c_void_p),          # where kernels print to,
-        ("arena", ctypes.c_void_p),           # where they take memory from,
         ("memory", ctypes.c_void_p),          # the table of memory blocks, for kernels in check mode
     ]
     # fmt: on
@@ -84,10 +82,11 @@ def blocks_that_stay(grid: Grid, group: Grid, most: int) -> tuple[Grid, Grid]:
 
 
 class PreparedLaunch:
-    """The launch of a kernel over one grid: the block of its arguments, which may be overwritten once `run` has
-    returned, and the driver's call. One thread uses it at a time."""
+    """The launch of a kernel over one grid: the block of its arguments and its launch block, which may be overwritten
+    once `run` has returned, and the driver's call. `frames`: the bytes of the arena that its threads have from the
+    start. One thread uses it at a time."""
 
-    __slots__ = ("_blocks", "_pointers", "arguments", "run")
+    __slots__ = ("_blocks", "_pointers", "arguments", "frames", "run")
 
     def __init__(
         self,
@@ -97,17 +96,22 @@ class PreparedLaunch:
         launch: bytes,
         shape: tuple[Grid, Grid],
         shared: int,
+        frame: int,
         stream: object,
     ) -> None:
         """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
-        bytes of dynamic shared memory."""
+        bytes of dynamic shared memory, `frame` those of the arena that each thread has."""
         block = ctypes.create_string_buffer(size)
         self._blocks = block, ctypes.create_string_buffer(launch, len(launch))
         self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
         self.arguments = memoryview(block).cast("B")
         blocks, threads = shape
+        self.frames = frame * prod(blocks) * prod(threads)
         address = ctypes.addressof(self._pointers)
         self.run = partial(call, function, *blocks, *threads, shared, stream, address, 0)
+
+    def set_arena(self, address: int) -> None:
+        _ADDRESS.pack_into(self._blocks[1], _ARENA_AT, address)
 
     def then(self, call: Callable[..., DriverResult], function: object, waves: int, stream: object) -> None:
         """Another kernel with the same arguments follows, in blocks of a wave."""
@@ -122,9 +126,9 @@ def _both(first: Callable[[], DriverResult], second: Callable[[], DriverResult])
     return result if result[0] else second()
 
 
-def arena_header(size: int) -> bytes:
-    """The beginning of an arena of which nothing is in use."""
-    return struct.pack("=2q48x", ARENA_HEADER, size)
+def arena_header(size: int, frames: int = 0) -> bytes:
+    """The beginning of an arena of which nothing but the frames of all threads is in use."""
+    return struct.pack("=2q48x", ARENA_HEADER + frames, size)
 
 
 @dataclass(slots=True)
