@@ -106,15 +106,20 @@ class Step:
             self.checkpoints.raise_failure()
         planned = self._planned(call)
         if self.mesh.watch is not None:
-            self.mesh.watch.begin(planned.digest, self._numbers(call))
+            self.mesh.watch.begin(planned.digest, self.numbers_of(call))
         updates = self.optimizer.advance()
-        loss = planned.run(call, updates)
+        try:
+            loss = planned.run(call, updates)
+        except BaseException as error:
+            if self.mesh.watch is not None:
+                self.mesh.watch.fail(error)
+            raise
         self.optimizer.count()
         if self.checkpoints is not None:
             self.checkpoints.save_if_due()
         return loss
 
-    def _numbers(self, call: CallArguments) -> str:
+    def numbers_of(self, call: CallArguments) -> str:
         """The numbers of the optimizer and the batch that all workers pass alike. Workers may compute them by different
         libraries."""
         settings = [getattr(self.optimizer, name) for name in self.optimizer.settings]
@@ -198,7 +203,9 @@ class _Planned:
             "\n".join(map(str, said)).encode()
         ).hexdigest()  # values that must be equal on all workers
         if mesh.watch:
-            mesh.watch.agree(self.digest)  # before workers wait for each other to make it
+            mesh.watch.agree(
+                self.digest, step.numbers_of(call)
+            )  # before workers wait for each other to make it
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
         self._mesh = mesh

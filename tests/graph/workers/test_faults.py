@@ -184,7 +184,8 @@ import slangrad as spy
 from slangrad import graph
 mesh = graph.mesh("data")
 p, scale = [np.full(4, 1.0 + {first})], np.full(4, 1.0 + {captured})
-step = graph.train(lambda p, x: ((p[0] * scale - x) ** 2).mean(), spy.optim.SGD(p, lr=0.1), mesh=mesh)
+optimizer = spy.optim.SGD(p, lr=0.1 + {rate})
+step = graph.train(lambda p, x: ((p[0] * scale - x) ** 2).mean(), optimizer, mesh=mesh)
 try:
     step(np.ones((2, 4)))
 except graph.WorkerLost as error:
@@ -192,13 +193,48 @@ except graph.WorkerLost as error:
 """
 
 
-@pytest.mark.parametrize(("first", "captured"), [("mesh.rank", 0), (0, "mesh.rank")])
-def test_workers_begin_with_the_same_numbers(start: Starter, first: Any, captured: Any) -> None:
-    for end in start(OTHER_NUMBERS.format(first=first, captured=captured), 2):
+@pytest.mark.parametrize("name", ["first", "captured", "rate"])
+def test_workers_begin_with_the_same_numbers(start: Starter, name: str) -> None:
+    numbers = {"first": 0, "captured": 0, "rate": 0} | {name: "mesh.rank"}
+    for end in start(OTHER_NUMBERS.format(**numbers), 2):
         assert end.code == 0, end.output
         assert "captured arrays, and first parameters" in end.output
-    for end in start(OTHER_NUMBERS.format(first=0, captured=0), 2):
+
+
+def test_workers_with_the_same_numbers_agree(start: Starter) -> None:
+    for end in start(OTHER_NUMBERS.format(first=0, captured=0, rate=0), 2):
         assert (end.code, end.output) == (0, "")
+
+
+FAILING = """
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+mesh, x = graph.mesh("data"), np.ones((2, 4))
+
+def loss(p, x, i):
+    return ((p[0][i] + x.mean() - x) ** 2).mean()  # the mean is an exchange before the index is read
+
+step = graph.train(loss, spy.optim.SGD([np.ones((4, 4))], lr=0.1), mesh=mesh)
+step(x, np.array([0, 1]))
+for i in (9 * mesh.rank, 1, 2):
+    try:
+        step(x, np.array([0, i]))
+    except (spy.BoundsError, graph.WorkerLost) as error:
+        print(type(error).__name__, getattr(error, "rank", ""), str(error).splitlines()[0])
+"""
+
+
+def test_a_worker_that_fails_within_a_step_makes_no_other(start: Starter) -> None:
+    """Its next exchange would have met another one of the other worker."""
+    first, second = start(FAILING, 2, 40)
+    assert first.code == second.code == 0, first.output + second.output
+    said = "worker 1 left step 2 by BoundsError: error[E0901]: index 9 is out of range"
+    lost = [line for line in first.output.splitlines() if line.startswith(f"WorkerLost 1 {said}")]
+    assert len(lost) == 3, first.output
+    found = [line.split(" (")[0] for line in second.output.splitlines() if "Error" in line]
+    assert found[0].startswith("BoundsError") and len(found) == 3, second.output
+    assert all(line.startswith(f"WorkerLost -1 {said}") for line in found[1:])
 
 
 OTHER_LOOPS = """

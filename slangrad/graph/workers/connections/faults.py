@@ -4,6 +4,7 @@ dead                     its connections break, and there are no more signs of i
 stopped                  no sign for 8 seconds, while another worker waits for it
 ended                    its last sign says so; others must not wait for it
 another program          plans are compared when they are first run; steps and exchanges are counted with checksums
+failed within a step     it publishes its error, because its next exchanges would not be those of the others
 in an endless loop       it gives signs, so others wait until their time is over
 
 The first worker that finds out publishes it, so that all name the same one.
@@ -35,7 +36,7 @@ FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
 CHECK_THESE = (
     "they share the loss function, Slang modules and their paths, shapes and numbers of the batch, settings, "
-    "captured arrays, and first parameters"
+    "the learning rate, captured arrays, and first parameters"
 )
 
 
@@ -73,6 +74,7 @@ class Watch:
         self._past: dict[str, list[tuple[int, int]]] = {}
         self._agreed: set[str] = set()
         self._apart: float | None = None  # when a difference was seen first
+        self._failed: Verdict | None = None  # this worker
         self._heart = Heartbeat(store, rank, workers, holder, self._sign)
         late = self._heart.meet()
         if late:
@@ -90,6 +92,15 @@ class Watch:
         self.step += 1
         self._note("steps", f"{plan} {numbers}")
         self.agree(plan)
+
+    def fail(self, error: BaseException) -> None:
+        """This worker leaves a step before its end. From now on all get WorkerLost: exchanges of its next step would
+        meet those of this one."""
+        if isinstance(error, WorkerLost):
+            return
+        said = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+        self._failed = Verdict((self.rank,), f"worker {self.rank} left step {self.step} by {said}")
+        self._heart.publish(json.dumps(self._failed))
 
     def meet(self, name: str) -> None:
         """This worker begins an event of all workers. WorkerLost where others begin another one."""
@@ -130,18 +141,19 @@ class Watch:
                     verdict = self._known() or self._apart_from() or self._gone(0, CUT)
             return self._error(verdict or self._late(collective, str(cause)), collective)
 
-    def agree(self, text: str) -> None:
-        """Return when all workers have come here with the same text, once. WorkerLost, with their ranks, where others
-        have another one."""
+    def agree(self, text: str, numbers: str = "") -> None:
+        """Return when all workers have come here with the same text, once, and with the same numbers then. WorkerLost,
+        with their ranks, where others have other ones."""
         if text in self._agreed:
             return
-        name = f"plan {len(self._agreed) + 1}"
+        name, key = f"plan {len(self._agreed) + 1}", text
+        text = f"{text} {numbers}"
         self._note("steps", text)  # others may begin a step meanwhile, and wait for it in vain
         vote = self._heart.vote(name, text)
         self.until(vote.has_ended.wait, f"the comparison of {name}")
         most = Counter(vote.texts.values()).most_common(2)
         if len(most) == 1:
-            self._agreed.add(text)
+            self._agreed.add(key)
             return
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
         odd = [rank for rank, sent in vote.texts.items() if sent != usual]
@@ -167,6 +179,8 @@ class Watch:
         if heart.verdict:
             ranks, reason = json.loads(heart.verdict)
             return Verdict(tuple(ranks), reason)
+        if self._failed is not None:
+            return self._failed
         if why is None:
             return None
         said = f"the store of torch.distributed does not answer ({str(why).splitlines()[0]})"
