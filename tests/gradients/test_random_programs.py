@@ -150,11 +150,16 @@ def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.cuda
 @pytest.mark.parametrize("seed", range(200, 230))
 def test_on_a_gpu(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers of the processor."""
+    """The numbers of the processor, but those that hang on the last bits of the arguments."""
     cpu, gpu = (machine_code(seed, (AUTO, KEEP)[seed % 2], monkeypatch, b) for b in ("cpu", "cuda"))
-    for point in points(seed, 6):
-        for wanted, found in zip(cpu(*point), gpu(*point), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=f"seed {seed}")
+    compared = 0
+    for x, y, n in points(seed, 6):
+        moved = cpu(x * (1 + 1e-14), y * (1 - 1e-14), n)
+        for wanted, other, found in zip(cpu(x, y, n), moved, gpu(x, y, n), strict=True):
+            if np.allclose(wanted, other, rtol=1e-9, atol=1e-9, equal_nan=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=f"seed {seed}")
+                compared += 1
+    assert compared > 3
 
 
 @pytest.mark.deep

@@ -58,6 +58,7 @@ def slopes(given: Any, along: Any, **rest: Any) -> Any:
     return graph.attention(*given, **rest), gradient(given), tangent, twice(given)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("n", "m", "causal"), [(67, 130, False), (70, 70, True)])
 def test_without_scores_in_memory(n: int, m: int, causal: bool, monkeypatch: Any) -> None:
     """More queries than a block and keys that are no whole steps; heads that are views."""

@@ -40,7 +40,12 @@ def weights(made: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "rtol", "names"), [("d", 1e-10, list(CASES)), ("f", 2e-4, ["7x7", "wide rows"])]
+    ("dtype", "rtol", "names"),
+    [
+        ("d", 1e-10, ["3x3", "dilation", "wide rows in groups", "one pixel", "no images"]),
+        ("f", 2e-4, ["7x7", "wide rows"]),
+        pytest.param("d", 1e-10, list(CASES), marks=pytest.mark.deep),
+    ],
 )
 def test_convolutions_are_those_of_torch(dtype: str, rtol: float, names: list[str]) -> None:
     torch = pytest.importorskip("torch")

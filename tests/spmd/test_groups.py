@@ -141,6 +141,7 @@ class Text:
         return f"int {i} = 0; while ({i} < 4 && c < 6) {{ {i}++; {inner} BARRIER c++; }}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_random_bodies(seed):
     size = ((33, 1, 1), (8, 4, 1), (1, 1, 1), (64, 1, 1))[seed % 4]
