@@ -370,12 +370,14 @@ class Plan:
         steps = [step for group in groups for step in steps_of(self.fusion, group)]
         kernels = [step for step in steps if isinstance(step, KernelStep)]
         parts, modules = [part for kernel in kernels for part in kernel.parts], self._modules_of(kernels)
-        count = -(-max((_end_of(part) for part in parts), default=0) // 8) + 1
-        memory = spy.Tensor.empty(self.device, (count,), "uint64_t")
-        given: Memory = {}
-        for holder in dict.fromkeys(part.holder for part in parts):
-            size = 8 * count // holder.dtype.itemsize
-            given[holder] = memory.view((size,), (1,), dtype=type_of(holder.dtype))
+        ends: dict[Holder, int] = {}
+        for part in parts:
+            ends[part.holder] = max(_end_of(part), ends.get(part.holder, 1))
+        size = max((end * holder.dtype.itemsize for holder, end in ends.items()), default=0)
+        memory = spy.Tensor.empty(self.device, (size // 8 + 1,), "uint64_t")
+        given = {
+            holder: memory.view((end,), (1,), dtype=type_of(holder.dtype)) for holder, end in ends.items()
+        }
         return self._calls_of(kernels, modules, given), modules
 
     @staticmethod
@@ -577,10 +579,9 @@ def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
 
 
 def _end_of(part: MemoryPart) -> int:
-    """The bytes of a holder up to the last that a part reads."""
+    """The elements of a holder up to the last that a part reads."""
     steps = zip(part.layout.shape, part.layout.strides, strict=True)
-    last = part.layout.offset + sum((n - 1) * max(0, step) for n, step in steps)
-    return (last + 1) * part.holder.dtype.itemsize
+    return 1 + part.layout.offset + sum((n - 1) * max(0, step) for n, step in steps)
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
