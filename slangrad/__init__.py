@@ -27,7 +27,7 @@ _HOMES = {
                                                  "push_current_device",
     "slangrad.api.devices.device":               "Device SHADER_PATH create_device create_torch_device "
                                                  "default_device",
-    "slangrad.api.devices.reports":              "HeapReport ShaderCacheStats",
+    "slangrad.api.devices.reports":              "HeapReport MemoryReport ShaderCacheStats",
     "slangrad.api.functional.function":          "Function",
     "slangrad.api.functional.instances":         "InstanceList InstanceTensor PackedArg pack",
     "slangrad.api.functional.module":            "Module",

@@ -40,6 +40,7 @@ from slangrad.api.devices.device import create_device as create_device
 from slangrad.api.devices.device import create_torch_device as create_torch_device
 from slangrad.api.devices.device import default_device as default_device
 from slangrad.api.devices.reports import HeapReport as HeapReport
+from slangrad.api.devices.reports import MemoryReport as MemoryReport
 from slangrad.api.devices.reports import ShaderCacheStats as ShaderCacheStats
 from slangrad.api.functional.function import Function as Function
 from slangrad.api.functional.instances import InstanceList as InstanceList

@@ -135,6 +135,7 @@ CODES: dict[str, str] = {
     "E0905": "value of another object's type",
     "E0906": "number that is not finite",
     "E0907": "null pointer, or pointer outside of its buffer",
+    "E0908": "out of memory on a device",
     # E10  calls from Python
     "E1001": "unsupported Python type",
     "E1002": "no candidate takes these arguments",

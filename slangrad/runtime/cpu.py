@@ -242,8 +242,9 @@ class CpuDevice(Device):
         launch, batches = record.launch, _batches(record)
         try:
             partials = HOST_MEMORY.allocate(batches * size, zero=True)
-        except MemoryError as error:
-            raise MemoryError(f"kernel '{kernel.name}': partial sums of {batches} batches: {error}") from None
+        except MemoryError:
+            wanted = f"the partial sums of {batches} batches of kernel '{kernel.name}'"
+            raise HOST_MEMORY.no_room(wanted) from None
         launch.partials, launch.partial_size = partials.address, size
         with _ordered if size % ALIGNMENT else nullcontext():  # others may add to the same memory
             self._run_chunks(kernel, arguments, record, failures)

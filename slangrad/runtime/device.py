@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.runtime.memory import MemoryBlock
+from slangrad.runtime.memory import HOST_MEMORY, MemoryBlock
 from slangrad.runtime.reports import LaunchReports, Printed, Site
 
 Grid = tuple[int, int, int]
@@ -132,6 +132,7 @@ class Device(ABC):
     kind: str
     name: str
     printed: Printed  # what kernels print
+    memory = HOST_MEMORY  # where its blocks come from
     is_closed = False
     reaches_host = True  # whether kernels reach memory of the host, and the host that of the device
 
@@ -155,6 +156,14 @@ class Device(ABC):
     def runtime(self) -> Device:
         """Itself. Objects with a device of the runtime behind them have this attribute, too."""
         return self
+
+    def memory_beside_launches(self) -> int:
+        """Bytes that launches have besides arguments and tensors."""
+        return 0
+
+    def memory_of_gpu(self) -> tuple[int, int] | None:
+        """How many bytes no process uses, and all; None without a GPU."""
+        return None
 
     @abstractmethod
     def allocate(self, size: int, zero: bool = False) -> MemoryBlock:

@@ -17,6 +17,7 @@ import sys
 import threading
 from bisect import bisect_right
 from collections import deque
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -105,6 +106,7 @@ class CachingAllocator:
     def __init__(self, source: MemorySource, cap: int = DEFAULT_CAP) -> None:
         self.cap = cap
         self.in_use = 0
+        self.peak = 0  # the most bytes that were in use
         self.cached = 0
         self.blocks = 0  # that are in use
         self._source = source
@@ -170,6 +172,7 @@ class CachingAllocator:
 
     def _count(self, rounded: int) -> None:
         self.in_use += rounded
+        self.peak = max(self.peak, self.in_use)
         self.blocks += 1
 
     def _obtain(self, rounded: int, zero: bool) -> tuple[int, object]:
@@ -184,10 +187,20 @@ class CachingAllocator:
         return memory
 
     def _obtain_at_last(self, rounded: int, zero: bool) -> tuple[int, object]:
+        """Without the cache, and then without blocks in reference cycles, as tracebacks make them."""
+        with suppress(MemoryError):
+            return self._source.obtain(rounded, zero)
+        gc.collect()
+        self.trim()
         try:
             return self._source.obtain(rounded, zero)
         except MemoryError:
-            raise MemoryError(f"no room for {rounded} bytes ({self.in_use} bytes are in use)") from None
+            raise self.no_room(f"{rounded} bytes") from None
+
+    def no_room(self, wanted: str) -> MemoryError:
+        """The error for what the device has no memory for."""
+        note = "del tensors that are not needed; device.memory_report() shows how much there is"
+        return MemoryError(f"error[E0908]: no room for {wanted} ({self.in_use} bytes are in use); {note}")
 
 
 HOST_MEMORY = CachingAllocator(HostSource())

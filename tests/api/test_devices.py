@@ -218,6 +218,10 @@ def test_reports_of_memory_and_of_what_was_compiled() -> None:
     assert after.num_allocations == before.num_allocations + 1
     assert after.total_mem_usage == before.total_mem_usage + kept.storage.size
     assert after.total_allocated >= after.total_mem_usage
+    report = device.memory_report()
+    assert (report.in_use, report.blocks) == (after.total_mem_usage, after.num_allocations)
+    assert report.peak >= report.in_use and (report.launches, report.free, report.total) == (0, None, None)
+    assert "free" not in str(report)
     text = '[shader("compute")] [numthreads(1, 1, 1)] void main(uint3 at : SV_DispatchThreadID) {}'
     module = device.load_module_from_source("reported", text)
     program = device.link_program([module], [module.entry_point("main")])

@@ -143,6 +143,7 @@ class FakeBindings:
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.launches = 0
+        self.launches_without_memory = 0  # how many of the next ones fail
         self.linked = []
         self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
         self.pinned = pinned  # bytes that may be
@@ -249,6 +250,9 @@ class FakeBindings:
             ctypes.memset(address, 0xAA, size)
         return Result.CUDA_SUCCESS, address
 
+    def cuMemGetInfo(self):
+        return Result.CUDA_SUCCESS, ROOM - sum(self.arena.sizes.values()), ROOM
+
     def cuMemFreeAsync(self, address, stream):
         self.arena.release(address)
         return (Result.CUDA_SUCCESS,)
@@ -325,6 +329,9 @@ class FakeBindings:
     def cuLaunchKernel(self, handle, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         if not hasattr(self._thread, "context"):
             return (Result.CUDA_ERROR_INVALID_CONTEXT,)
+        if self.launches_without_memory:
+            self.launches_without_memory -= 1
+            return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
         self.launches += 1
         summed, compiled, function = self._handles[handle]
         flat = summed.flat

@@ -619,9 +619,43 @@ def test_memory_of_garbage_in_cycles_is_used_again(device):
 
 
 def test_no_memory_is_an_error_after_which_all_works(device, module):
-    with pytest.raises(MemoryError, match="no room for"):
+    with pytest.raises(
+        MemoryError, match=r"E0908.*no room for 17179869184 bytes \(\d+ bytes are in use\); del"
+    ):
         spy.Tensor.zeros(device, (1 << 30,), "float4")
     assert module.poly(2.0) == 23
+
+
+def test_a_launch_without_memory_gives_the_cache_back(device, fake, module):
+    """Threads need stacks, which the driver takes from the same memory."""
+    del [tensor(device, range(3000))][:]
+    fake.launches_without_memory = 1
+    assert device.memory_report().cached > 0 and module.poly(2.0) == 23
+    fake.launches_without_memory = 2
+    with pytest.raises(MemoryError, match=r"E0908.*no room for the stacks of all threads of kernel .*in use"):
+        module.poly(2.0)
+    assert module.poly(2.0) == 23 and not fake.launches_without_memory
+
+
+def test_memory_is_reported():
+    with fake_gpu():
+        device = spy.create_device("cuda")
+        empty = device.memory_report()
+        assert (empty.in_use, empty.blocks, empty.launches, empty.free) == (0, 0, 0, empty.total)
+        a, b = (spy.Tensor.zeros(device, (1 << 18,), "float") for _ in range(2))
+        del b
+        report = device.memory_report()
+        assert (report.in_use, report.peak, report.cached, report.blocks) == (1 << 20, 2 << 20, 1 << 20, 1)
+        assert report.total - report.free == 2 << 20
+        lines = ["in use 1.0 MiB in 1 blocks", "at most 2.0 MiB", "of launches 0.0 MiB", "cached 1.0 MiB"]
+        assert [" ".join(line.split()) for line in str(report).split("\n")] == [
+            *lines,
+            "free 254.0 MiB of 256.0 MiB",
+        ]
+        (heap,) = device.report_heaps()
+        assert (heap.label, heap.total_mem_usage, heap.total_allocated) == ("A fake GPU", 1 << 20, 2 << 20)
+        spy.Module.load_from_source(device, "power", TAKING).power(3, a)
+        assert device.memory_report().launches == 16 << 20
 
 
 def test_elements_are_assigned_and_copied(device):

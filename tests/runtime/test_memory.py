@@ -113,6 +113,21 @@ def test_no_memory_left_says_how_much_was_asked() -> None:
         allocator.allocate(2 << 20)
 
 
+def test_garbage_in_cycles_is_freed_before_memory_runs_out() -> None:
+    class Full(CountingSource):
+        def obtain(self, size: int, zero: bool) -> tuple[int, object]:
+            if allocator.in_use + allocator.cached + size > 2048:
+                raise MemoryError
+            return super().obtain(size, zero)
+
+    allocator = CachingAllocator(Full())
+    cycle: list[object] = [allocator.allocate(1024)]
+    cycle.append(cycle)
+    del cycle
+    assert allocator.allocate(2048).size == 2048
+    assert (allocator.in_use, allocator.peak) == (0, 2048)
+
+
 def test_a_negative_size_is_refused() -> None:
     with pytest.raises(ValueError, match="-1 bytes"):
         CachingAllocator(HostSource()).allocate(-1)

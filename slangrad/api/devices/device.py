@@ -205,7 +205,11 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     def report_heaps(self) -> list[REPORTS.HeapReport]:
         """The memory that tensors and buffers take."""
-        return REPORTS.heap_reports()
+        return REPORTS.heap_reports(self.runtime)
+
+    def memory_report(self) -> REPORTS.MemoryReport:
+        """The memory in use, the most that was, and what the GPU has left. `print` shows it in MiB."""
+        return REPORTS.memory_report(self.runtime)
 
     def get_compilation_reports(self) -> list[dict[str, object]]:
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with

@@ -1,5 +1,6 @@
 """Reports of a device about its memory and about compilations.
 
+print(device.memory_report())
 device.report_heaps()[0].total_allocated
 program.get_compilation_report()["compile_time"]          seconds
 """
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slangrad.base.disk.store import Store
-from slangrad.runtime.memory import HOST_MEMORY
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.kernel import ComputePipeline
+    from slangrad.runtime.device import Device
+
+MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,32 @@ class HeapReport:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Memory of a device, in bytes. `in_use`: of tensors, buffers and launches, in `blocks` pieces; `peak`: the most
+    that was in use at a time. `launches`: the part that kernels have besides their arguments. `cached`: freed, and kept
+    for others. `free` and `total`: of the GPU, by all processes; None on the CPU."""
+
+    in_use: int
+    peak: int
+    blocks: int
+    launches: int
+    cached: int
+    free: int | None = None
+    total: int | None = None
+
+    def __str__(self) -> str:
+        rows = [
+            ("in use", self.in_use, f"in {self.blocks} blocks"),
+            ("at most", self.peak, ""),
+            ("of launches", self.launches, ""),
+            ("cached", self.cached, ""),
+        ]
+        if self.free is not None and self.total is not None:
+            rows.append(("free", self.free, f"of {self.total / MIB:,.1f} MiB"))
+        return "\n".join(f"{name:12}{size / MIB:12,.1f} MiB  {note}".rstrip() for name, size, note in rows)
+
+
+@dataclass(frozen=True, slots=True)
 class ShaderCacheStats:
     """Entries in the folder (kernels, facts about modules and calls), and how often a lookup of a kernel hit or
     missed."""
@@ -43,10 +72,17 @@ def cache_stats(store: Store) -> ShaderCacheStats:
     return ShaderCacheStats(store.usage().entries, store.hits, store.misses)
 
 
-def heap_reports() -> list[HeapReport]:
-    """All devices share one heap."""
-    used, cached, blocks = HOST_MEMORY.in_use, HOST_MEMORY.cached, HOST_MEMORY.blocks
-    return [HeapReport("host", blocks, used + cached, used, blocks)]
+def heap_reports(device: Device) -> list[HeapReport]:
+    """All devices of the CPU share one heap."""
+    memory, label = device.memory, "host" if device.reaches_host else device.name
+    used, cached, blocks = memory.in_use, memory.cached, memory.blocks
+    return [HeapReport(label, blocks, used + cached, used, blocks)]
+
+
+def memory_report(device: Device) -> MemoryReport:
+    memory, launches = device.memory, device.memory_beside_launches()
+    free, total = device.memory_of_gpu() or (None, None)
+    return MemoryReport(memory.in_use, memory.peak, memory.blocks, launches, memory.cached, free, total)
 
 
 def program_report(

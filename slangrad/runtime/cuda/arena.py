@@ -39,6 +39,11 @@ class Arena:
         self._block: MemoryBlock | None = None
         self._framed = 0  # bytes that the frames of a launch may take
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes now."""
+        return 0 if self._block is None else self._block.size
+
     def blocks(self, frames: int, most: int) -> int:
         """How many blocks, at most `most`, have room for frames of so many bytes each. Frames have half of the arena. 0
         if there is no room for a block."""
@@ -92,6 +97,11 @@ class PartialSums:
         self._memory = memory
         self._size = multiprocessors * ROWS * LARGEST_ROW
         self._block: MemoryBlock | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that they take now."""
+        return 0 if self._block is None else self._block.size
 
     @property
     def address(self) -> int:

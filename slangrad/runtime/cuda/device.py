@@ -21,7 +21,13 @@ from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.arena import BLOCKS, Arena, PartialSums
 from slangrad.runtime.cuda.copies import Copies
-from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
+from slangrad.runtime.cuda.driver import (
+    OLDEST_CAPABILITY,
+    OTHER_CONTEXT,
+    OUT_OF_GPU_MEMORY,
+    CudaUnavailable,
+    load_driver,
+)
 from slangrad.runtime.cuda.image import ARENA, ENTRY, FINISH, MEMORY, PRINTS, CudaKernel
 from slangrad.runtime.cuda.launch import (
     LAUNCH,
@@ -180,13 +186,24 @@ class CudaDevice(Device):
         self._driver.launched = kernel.name
         (error,) = launch.run()
         if error:
-            if error in OTHER_CONTEXT:
-                self._enter()
-                (error,) = launch.run()
-            if error:
-                raise self._driver.error("cuLaunchKernel", error)
+            self._start_again(kernel, launch, error)
         if kernel.image.synchronous or self._options.synchronous:
             self._wait(())
+
+    def _start_again(self, kernel: CudaKernel, launch: PreparedLaunch, error: object) -> None:
+        """After an error that has a cure: another context, or stacks of threads that the cache of memory leaves no
+        room for. The driver has memory back once the GPU is done."""
+        if error in OTHER_CONTEXT:
+            self._enter()
+            (error,) = launch.run()
+        if error == OUT_OF_GPU_MEMORY:
+            self.memory.trim()
+            self._driver.call("cuStreamSynchronize", self._stream)
+            (error,) = launch.run()
+        if error == OUT_OF_GPU_MEMORY:
+            raise self.memory.no_room(f"the stacks of all threads of kernel '{kernel.name}'")
+        if error:
+            raise self._driver.error("cuLaunchKernel", error)
 
     def _report(self) -> None:
         """Raise what is known before a launch."""
@@ -282,6 +299,14 @@ class CudaDevice(Device):
         ctypes.memset(self._status_address, 0, STATUS_OFFSETS["prints"])
 
     # --- memory
+
+    def memory_beside_launches(self) -> int:
+        return self._arena.size + self._partials.size
+
+    def memory_of_gpu(self) -> tuple[int, int]:
+        self._enter()
+        free, total = self._driver.call("cuMemGetInfo")
+        return free, total
 
     def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         self._require_gpu()

@@ -23,7 +23,7 @@ BINDINGS = Late("cuda.bindings.driver")
 OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)
 HOST_MEMORY = 1  # CU_MEMORYTYPE_HOST
-OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+OUT_OF_GPU_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 # A launch in a thread that uses no context, or that of another GPU, or one that is gone: CUDA_ERROR_INVALID_CONTEXT,
 # CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED.
 OTHER_CONTEXT = (201, 400, 709)
@@ -96,8 +96,8 @@ class Driver:
 
     def error(self, function: str, error: Any) -> Exception:  # a CUresult
         """The exception for a failed call."""
-        if error == OUT_OF_MEMORY:
-            return MemoryError("the GPU has no memory left")
+        if error == OUT_OF_GPU_MEMORY:
+            return MemoryError(f"error[E0908]: the CUDA driver has no memory left for {function}")
         _, name = self._bindings.cuGetErrorName(error)
         _, text = self._bindings.cuGetErrorString(error)
         if _text(name) not in ENDS:
