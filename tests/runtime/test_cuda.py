@@ -340,7 +340,7 @@ def test_a_launch_without_memory_doubles_the_arena(device):
 def test_frames_of_threads_have_half_of_the_arena():
     text = """float spread(float x, int k)
     {
-        float numbers[5000];
+        float numbers[10000];
         numbers[k] = x * k;
         numbers[k / 2] = 1;
         return numbers[k];
@@ -348,8 +348,8 @@ def test_frames_of_threads_have_half_of_the_arena():
     with fake_gpu():
         device = spy.create_device("cuda")
         spread, other, huge = (
-            spy.Module.load_from_source(device, f"of_{size}", text.replace("5000", size)).spread
-            for size in ("5000", "20000", "500000")
+            spy.Module.load_from_source(device, f"of_{size}", text.replace("10000", size)).spread
+            for size in ("10000", "20000", "500000")
         )
         x = tensor(device, np.arange(600))
         for function in (spread, other, spread):  # the driver looks at the blocks and at the arena
