@@ -96,11 +96,11 @@ class MeasuredChoice:
     def measure(self, products: Iterable[ProductRead], plan: Plan | None = None) -> None:
         """Time those that were not met before. All kernels of their trials are compiled first, together, and those of
         `plan` that are the same however it computes products."""
-        keys = {_key(self.device, each): each for each in products if _is_timed(each.node)}
+        keys = {_key(self.device, product): product for product in products if _is_timed(product.node)}
         if keys.keys() <= _known.keys():
             return
         with _measuring:
-            self._time({key: each for key, each in keys.items() if not self._is_kept(key)}, plan)
+            self._time({key: product for key, product in keys.items() if not self._is_kept(key)}, plan)
 
     def _is_kept(self, key: str) -> bool:
         """In this process, or on the disk."""
@@ -114,7 +114,7 @@ class MeasuredChoice:
     def _time(self, products: Mapping[str, ProductRead], plan: Plan | None) -> None:
         if not products:
             return
-        trials = {key: _trial(self.device, each, self.make_plan) for key, each in products.items()}
+        trials = {key: _trial(self.device, product, self.make_plan) for key, product in products.items()}
         self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs], plan)
         for key, product in products.items():
             way = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
@@ -125,16 +125,16 @@ class MeasuredChoice:
 def of_first(choose: Choose, mesh: Mesh) -> Choose:
     """The choices of the first of many workers, or of those of this stage, for all: copies of a value have the same
     bits, and with a limit of memory plans compute the same values again. Workers have agreed on what they plan."""
-    known: dict[object, str] = {}
+    agreed: dict[object, str] = {}
 
     def choice(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
         if not _is_timed(node):
             return SLANG
-        names, key = [SLANG, *libraries()], (node, *(each.layout for each in parts), moved)
-        if key not in known:
-            (found,) = mesh.of_first(lambda: names.index(choose(node, parts, moved)), 1, mesh.cuts)
-            known[key] = names[found]
-        return known[key]
+        names, key = [SLANG, *libraries()], (node, *(part.layout for part in parts), moved)
+        if key not in agreed:
+            (place,) = mesh.of_first(lambda: names.index(choose(node, parts, moved)), 1, mesh.cuts)
+            agreed[key] = names[place]
+        return agreed[key]
 
     return choice
 
@@ -146,7 +146,7 @@ def _is_timed(node: Node) -> bool:
 def _fastest(times: dict[str, Times], after: float) -> str:
     """By the clock on the wall, among those that take less of the processors, too: others may be at work here.
     `after`: seconds for the map that a library leaves to do."""
-    wall, busy = (NEAR * each for each in times[SLANG])
+    wall, busy = (NEAR * seconds for seconds in times[SLANG])
     less = {
         name: seconds + after
         for name, (seconds, spent) in times.items()
@@ -156,8 +156,11 @@ def _fastest(times: dict[str, Times], after: float) -> str:
 
 
 def _key(device: spy.Device, product: ProductRead) -> str:
-    shapes = [(*each.layout.shape, *each.layout.strides) for each in product.parts]
-    names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
+    shapes = [(*part.layout.shape, *part.layout.strides) for part in product.parts]
+    names, versions = (
+        libraries(),
+        [getattr(sys.modules[library], "__version__", "") for library in libraries()],
+    )
     said = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
     settings = (environment_key(device.backend), device.options.threads, settings_text(device.options))
     return content_key(

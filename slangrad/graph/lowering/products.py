@@ -41,7 +41,7 @@ from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group
 
 WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # a tree of texts, also of the processor's instructions
-HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
+HAS_512 = any("512" in name or name == "X86_V4" for name in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes
 # Bytes between the first and the last line of a block that are too many pages for its lines to be found quickly, and
@@ -87,17 +87,17 @@ class Epilogue:
         self.values = {root: self.text.of(root) if group.inner else "" for root in group.roots}
 
     @property
-    def given(self) -> dict[ArrayRead, str]:
+    def reads(self) -> dict[ArrayRead, str]:
         """The arrays that it reads beside the product."""
         return {leaf: name for leaf, name in self.text.leaves.items() if leaf.node is not self.product}
 
     def parts(self, shape: Shape) -> list[MemoryPart] | None:
         """Results and the arrays that it reads, over the axes of `shape`; None where no strides show one so."""
-        views = [(leaf.node, reshaped(leaf.layout, shape)) for leaf in self.given]
-        made = [MemoryPart(node, view) for node, view in views if view is not None]
+        views = [(leaf.node, reshaped(leaf.layout, shape)) for leaf in self.reads]
+        read = [MemoryPart(node, view) for node, view in views if view is not None]
         return (
-            [*(MemoryPart(root, dense(shape)) for root in self.values), *made]
-            if len(made) == len(views)
+            [*(MemoryPart(root, dense(shape)) for root in self.values), *read]
+            if len(read) == len(views)
             else None
         )
 
@@ -113,7 +113,7 @@ class Epilogue:
         node, wide = self.product, type_of(wide_of(self.product.dtype))
         total, kinds = f"{type_of(node.dtype)}(sum)", [type_of(root.dtype) for root in self.values]
         arrays = [(f"r{i}", kind) for i, kind in enumerate(kinds)]
-        arrays += [(f"{name}s", type_of(leaf.node.dtype)) for leaf, name in self.given.items()]
+        arrays += [(f"{name}s", type_of(leaf.node.dtype)) for leaf, name in self.reads.items()]
         fields = [f"{kind}* {name}; int {name}_line, {name}_step;" for name, kind in arrays]
         along = [
             {0: "", 1: " + j"}.get(step, f" + j * {name}_step") for (name, _), step in zip(arrays, steps)
@@ -149,7 +149,7 @@ def _is_for_libraries(node: Node) -> bool:
 def _read_by(fusion: Fusion, group: Group) -> ProductRead:
     node = group.inner or group.roots[0]
     moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
-    return ProductRead(node, [seen(fusion, each) for each in node.inputs], moved)
+    return ProductRead(node, [seen(fusion, operand) for operand in node.inputs], moved)
 
 
 def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
@@ -184,49 +184,49 @@ def tiles_of(node: Node, letters: str, parts: Sequence[MemoryPart], others: Sequ
         dict(zip(left, a.layout.strides, strict=True)),
         dict(zip(right, b.layout.strides, strict=True)),
     ]
-    strides += [dict(zip(out, each.strides, strict=True)) for each in others]
+    strides += [dict(zip(out, layout.strides, strict=True)) for layout in others]
 
     def loops(letters: Sequence[str], among: int) -> list[Axis]:
-        found, steps = joined(
+        sizes, steps = joined(
             [sizes[c] for c in letters], [[s.get(c, 0) for c in letters] for s in strides[:among]]
         )
-        return [Axis(n, tuple(step[i] for step in steps)) for i, n in enumerate(found)]
+        return [Axis(n, tuple(step[i] for step in steps)) for i, n in enumerate(sizes)]
 
     one = Axis(1, (0,) * len(strides))
     outer = loops([c for c in out if c in left and c in right], len(strides))
     rows = loops([c for c in out if c not in right], len(strides)) or [one]
     columns = loops([c for c in out if c not in left], len(strides)) or [one]
     depth = loops([c for c in left if c not in out], 2) or [one]
-    made = Tiles([a, b], [*outer, *rows[:-1], *columns[:-1]], rows[-1], columns[-1], depth)
-    return _readable(made, node)
+    tiles = Tiles([a, b], [*outer, *rows[:-1], *columns[:-1]], rows[-1], columns[-1], depth)
+    return _readable(tiles, node)
 
 
-def _readable(made: Tiles, node: Node) -> Tiles:
+def _readable(tiles: Tiles, node: Node) -> Tiles:
     """With copies of operands whose sums are no single loop, whose columns do not lie side by side, or whose lines lie
     far apart."""
-    step, split = made.columns.strides[1], len(made.depth) > 1
-    left, right = (down * node.dtype.itemsize for down in made.depth[0].strides[:2])
-    far_left = left * made.depth[0].size > FAR_LEFT and made.columns.size >= MANY
-    far_right = right * made.depth[0].size > FAR or (right > 0 and right % ALIGNED == 0)
-    made.width = min(WIDTH, made.columns.size)
-    made.block = made.width * step
-    if split or (made.columns.size > 1 and step != 1) or (far_right and made.rows.size > WIDTH):
-        _copy_in_blocks(made, node)
+    step, split = tiles.columns.strides[1], len(tiles.depth) > 1
+    left, right = (down * node.dtype.itemsize for down in tiles.depth[0].strides[:2])
+    far_left = left * tiles.depth[0].size > FAR_LEFT and tiles.columns.size >= MANY
+    far_right = right * tiles.depth[0].size > FAR or (right > 0 and right % ALIGNED == 0)
+    tiles.width = min(WIDTH, tiles.columns.size)
+    tiles.block = tiles.width * step
+    if split or (tiles.columns.size > 1 and step != 1) or (far_right and tiles.rows.size > WIDTH):
+        _copy_in_blocks(tiles, node)
     if split or far_left:
-        _copy_lines(made, node)
-    return made
+        _copy_lines(tiles, node)
+    return tiles
 
 
-def _copy_in_blocks(made: Tiles, node: Node) -> None:
+def _copy_in_blocks(tiles: Tiles, node: Node) -> None:
     """The right operand as blocks of columns, in each the lines of the sum, in each the columns side by side."""
-    kept, source, width = [each for each in made.outer if each.strides[1]], made.parts[1], made.width
-    blocks, (*deep, lines) = -(-made.columns.size // width), made.depth
-    axes = [*kept, Axis(blocks, (0, width * made.columns.strides[1])), *deep]
-    to = dense((*(each.size for each in axes), lines.size, width))
+    kept, source, width = [axis for axis in tiles.outer if axis.strides[1]], tiles.parts[1], tiles.width
+    blocks, (*deep, lines) = -(-tiles.columns.size // width), tiles.depth
+    axes = [*kept, Axis(blocks, (0, width * tiles.columns.strides[1])), *deep]
+    to = dense((*(axis.size for axis in axes), lines.size, width))
     held = TemporaryMemory(to.shape, node.dtype, (node, 1))
     moves = [step for axis, into in zip(axes, to.strides, strict=False) for step in (axis.strides[1], into)]
-    below, across = lines.strides[1], made.columns.strides[1]
-    numbers = [width, made.columns.size, lines.size, below, across, *moves]
+    below, across = lines.strides[1], tiles.columns.strides[1]
+    numbers = [width, tiles.columns.size, lines.size, below, across, *moves]
     first = len(numbers) - len(moves)
     starts = [
         " + ".join([name, *(f"at[{i}] * n[{first + 2 * i + k}]" for i in range(len(axes)))])
@@ -241,37 +241,37 @@ def _copy_in_blocks(made: Tiles, node: Node) -> None:
     ]
     grid = *to.shape[:n], -(-lines.size // PACKED_LINES), max(width, LEAST)
     lanes = _lanes(node, width)
-    made.steps.append(
+    tiles.steps.append(
         template_of("pack", grid, numbers, {"from": source}, text, {"to": MemoryPart(held, to)}, lanes)
     )
-    made.parts[1] = MemoryPart(held, to)
-    made.block = prod(to.shape[-2 - len(deep) :])
-    _move(made, 1, kept, to.strides)
-    made.columns = _moved(made.columns, 1, 1)
-    made.depth = [
-        _moved(each, 1, into) for each, into in zip(made.depth, to.strides[len(kept) + 1 :], strict=False)
+    tiles.parts[1] = MemoryPart(held, to)
+    tiles.block = prod(to.shape[-2 - len(deep) :])
+    _move(tiles, 1, kept, to.strides)
+    tiles.columns = _moved(tiles.columns, 1, 1)
+    tiles.depth = [
+        _moved(axis, 1, into) for axis, into in zip(tiles.depth, to.strides[len(kept) + 1 :], strict=False)
     ]
 
 
-def _copy_lines(made: Tiles, node: Node) -> None:
+def _copy_lines(tiles: Tiles, node: Node) -> None:
     """The left operand with the lines of the sum side by side."""
-    kept, source = [each for each in made.outer if each.strides[0]], made.parts[0]
-    axes = [*kept, made.rows, *made.depth]
-    to = dense(tuple(each.size for each in axes))
+    kept, source = [axis for axis in tiles.outer if axis.strides[0]], tiles.parts[0]
+    axes = [*kept, tiles.rows, *tiles.depth]
+    to = dense(tuple(axis.size for axis in axes))
     held = TemporaryMemory(to.shape, node.dtype, (node, 0))
-    seen_as = StridedLayout(to.shape, tuple(each.strides[0] for each in axes), source.layout.offset)
-    made.steps.append(_copy(source, seen_as, MemoryPart(held, to), node.dtype))
-    made.parts[0] = MemoryPart(held, to)
-    _move(made, 0, kept, to.strides)
-    made.rows = _moved(made.rows, 0, to.strides[len(kept)])
-    size = prod(each.size for each in made.depth)
-    made.depth = [Axis(size, (1, made.depth[-1].strides[1]))]
+    seen_as = StridedLayout(to.shape, tuple(axis.strides[0] for axis in axes), source.layout.offset)
+    tiles.steps.append(_copy(source, seen_as, MemoryPart(held, to), node.dtype))
+    tiles.parts[0] = MemoryPart(held, to)
+    _move(tiles, 0, kept, to.strides)
+    tiles.rows = _moved(tiles.rows, 0, to.strides[len(kept)])
+    size = prod(axis.size for axis in tiles.depth)
+    tiles.depth = [Axis(size, (1, tiles.depth[-1].strides[1]))]
 
 
-def _move(made: Tiles, k: int, kept: Sequence[Axis], strides: Sequence[int]) -> None:
+def _move(tiles: Tiles, k: int, kept: Sequence[Axis], strides: Sequence[int]) -> None:
     """Outer loops over an array that has other strides now."""
     new = {id(axis): _moved(axis, k, step) for axis, step in zip(kept, strides, strict=False)}
-    made.outer = [new.get(id(axis), axis) for axis in made.outer]
+    tiles.outer = [new.get(id(axis), axis) for axis in tiles.outer]
 
 
 def _moved(axis: Axis, k: int, stride: int) -> Axis:
@@ -290,29 +290,37 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[MemoryPart], shape: Shape
     """Calls of the template: over whole blocks of columns, and over the columns that are left."""
     node, ends = end.product, end.parts(shape)
     assert ends is not None
-    made = tiles_of(node, letters, parts, [each.layout for each in ends])
-    arrays = [*made.parts, *ends]
-    lanes = _lanes(node, made.columns.size)
-    panels = -(-made.rows.size // MOST_ROWS)
-    height = -(-made.rows.size // panels)
-    numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
-    numbers += [made.block, made.depth[0].strides[1]]
-    kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
-    step, plain = int(made.depth[0].strides[0] == 1), int(end.group.inner is None)
+    tiles = tiles_of(node, letters, parts, [part.layout for part in ends])
+    arrays = [*tiles.parts, *ends]
+    lanes = _lanes(node, tiles.columns.size)
+    panels = -(-tiles.rows.size // MOST_ROWS)
+    height = -(-tiles.rows.size // panels)
+    numbers = [
+        tiles.rows.size,
+        tiles.width,
+        tiles.depth[0].size,
+        tiles.rows.strides[0],
+        tiles.depth[0].strides[0],
+    ]
+    numbers += [tiles.block, tiles.depth[0].strides[1]]
+    kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(tiles.outer)
+    step, plain = int(tiles.depth[0].strides[0] == 1), int(end.group.inner is None)
     lines = [
         f"multiply<{wide}, {kind}, {height}, {step}, {plain}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
         f"at[{axes + 3}], n[0], n[1], n[2], LEFT, n[3], n[4], RIGHT, n[5], n[6], END);"
     ]
-    blocks, rest = divmod(made.columns.size, made.width)
-    steps, most = list(made.steps), NEAR // (made.width * made.depth[0].size * node.dtype.itemsize)
+    blocks, rest = divmod(tiles.columns.size, tiles.width)
+    steps, most = list(tiles.steps), NEAR // (tiles.width * tiles.depth[0].size * node.dtype.itemsize)
     near = max((n for n in range(1, most + 1) if blocks % n == 0), default=1)
-    for first, grid in ((0, (blocks // near, panels, near, made.width)), (blocks, (1, panels, 1, rest))):
+    for first, grid in ((0, (blocks // near, panels, near, tiles.width)), (blocks, (1, panels, 1, rest))):
         if prod(grid):
-            moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
-            places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
+            moves = [0, tiles.block, *(tiles.width * step for step in tiles.columns.strides[2:])]
+            places = [start_of(part, first * move) for part, move in zip(arrays, moves, strict=True)]
             column, across = f"at[{axes + 3}]", max(grid[3], LEAST)
             text = lines if across == grid[3] else [f"if ({column} < n[8]) {lines[0]}"]
-            steps.append(with_end(end, made, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes))
+            steps.append(
+                with_end(end, tiles, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes)
+            )
     return steps
 
 
@@ -323,15 +331,15 @@ def _lanes(node: Node, columns: int) -> int:
     return lanes
 
 
-def numbers_of(made: Tiles) -> list[int]:
+def numbers_of(tiles: Tiles) -> list[int]:
     """The strides that follow the numbers of the template."""
-    outer = [step for axis in made.outer for step in axis.strides]
-    return [*made.rows.strides[2:], *made.columns.strides[2:], *outer]
+    outer = [step for axis in tiles.outer for step in axis.strides]
+    return [*tiles.rows.strides[2:], *tiles.columns.strides[2:], *outer]
 
 
 def with_end(
     end: Epilogue,
-    made: Tiles,
+    tiles: Tiles,
     places: Sequence[MemoryPart],
     grid: Shape,
     numbers: Sequence[int],
@@ -341,26 +349,26 @@ def with_end(
     """A call of a template over the outer loops and a grid. `numbers` and `lines`: its own; in the lines LEFT and RIGHT
     stand for the operands where outer loops are, END for the struct that takes a sum."""
     results = [f"r{i}" for i in range(len(end.values))]
-    names = ["left", "right", *results, *(f"{name}s" for name in end.given.values())]
+    names = ["left", "right", *results, *(f"{name}s" for name in end.reads.values())]
     count = len(names)
     first = len(numbers) + 2 * (count - 2)  # of the numbers: where those of outer loops begin
 
     def start(k: int) -> str:
-        steps = [f"at[{i}] * n[{first + i * count + k}]" for i in range(len(made.outer))]
+        steps = [f"at[{i}] * n[{first + i * count + k}]" for i in range(len(tiles.outer))]
         return " + ".join([names[k], *steps])
 
-    struct = end.struct(made.columns.strides[2:])
+    struct = end.struct(tiles.columns.strides[2:])
     lengths = ((k, len(numbers) + k - 2) for k in range(2, count))
     values = ", ".join(f"{start(k)}, n[{line}], n[{line + count - 2}]" for k, line in lengths)
     name = f"End_{sha1(repr((struct, lines, lanes, values)).encode()).hexdigest()[:10]}"
     meant = {"LEFT": start(0), "RIGHT": start(1), "END": "end"}
-    body = [re.sub("LEFT|RIGHT|END", lambda found: meant[found[0]], line) for line in lines]
+    body = [re.sub("LEFT|RIGHT|END", lambda match: meant[match[0]], line) for line in lines]
     held = dict(zip(names, places, strict=True))
-    outputs = {each: held.pop(each) for each in results}
+    outputs = {name: held.pop(name) for name in results}
     kernel = template_of(
-        made.kind,
-        (*(axis.size for axis in made.outer), *grid),
-        [*numbers, *numbers_of(made)],
+        tiles.kind,
+        (*(axis.size for axis in tiles.outer), *grid),
+        [*numbers, *numbers_of(tiles)],
         held,
         [f"{name} end = {{ {values} }};", *body],
         outputs,

@@ -128,9 +128,9 @@ class Plan:
         self._holders |= {node: self._new(node) for node in kept}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
-        repeats = [each for steps in self.by_group for each in steps if isinstance(each, RepeatStep)]
+        repeats = [step for steps in self.by_group for step in steps if isinstance(step, RepeatStep)]
         self.bodies: dict[ScanLoop, Plan] = {
-            each.loop: each.loop.body(device, each.results, choose) for each in repeats
+            repeat.loop: repeat.loop.body(device, repeat.results, choose) for repeat in repeats
         }
         self._arena()
         self._copy_runs: list[Run] = []
@@ -249,15 +249,15 @@ class Plan:
             self.fusion.seconds_of(group) * (COLLECTIVE if group.is_collective else 1)
             for group in self.fusion.groups
         ]
-        tasks = [Task(i, *each) for i, each in enumerate(zip(self.by_group, seconds, strict=True))]
-        own = sum(body.peak for body in self.bodies.values())
-        own += sum(node.nbytes for node in {*self.inputs, *self.outputs} & self._holders.keys())
-        own += self.copied_bytes
+        tasks = [Task(i, *work) for i, work in enumerate(zip(self.by_group, seconds, strict=True))]
+        held_here = sum(body.peak for body in self.bodies.values())
+        held_here += sum(node.nbytes for node in {*self.inputs, *self.outputs} & self._holders.keys())
+        held_here += self.copied_bytes
         orders = [[tasks[i] for i in order] for order in self._orders]
-        self.tasks, found = fitted(orders, outside, self._taken, self.limit, self._beside + own)
-        self.steps: list[PlanStep] = found.steps
-        self.peak = found.size + own
-        self._places = found
+        self.tasks, places = fitted(orders, outside, self._taken, self.limit, self._beside + held_here)
+        self.steps: list[PlanStep] = places.steps
+        self.peak = places.size + held_here
+        self._places = places
 
     def _allocate(self) -> None:
         """Memory for the arena, when the plan is first run."""
@@ -271,14 +271,15 @@ class Plan:
             size, kind = max(1, prod(holder.shape)), type_of(holder.dtype)
             self._holders[holder] = memory.view((size,), (1,), offset // holder.dtype.itemsize, dtype=kind)
 
-    def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
+    def _in_place(self, computed: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
         """Puts the kernels in orders, and gives the outputs that are written over an input. Where others cannot read
         the input before, the output has memory of its own, and is copied at the end."""
-        taken = {made[output]: given for output, given in wanted.items()}
-        own = {root: group for group in self.fusion.groups for root in group.roots}
+        taken = {computed[output]: given for output, given in wanted.items()}
+        group_of = {root: group for group in self.fusion.groups for root in group.roots}
         for output, given in list(taken.items()):
             moved = any(
-                leaf.node is given and (leaf.whole or not leaf.layout.is_dense) for leaf in own[output].leaves
+                leaf.node is given and (leaf.whole or not leaf.layout.is_dense)
+                for leaf in group_of[output].leaves
             )
             if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
                 self._copied[output] = taken.pop(output)
@@ -306,7 +307,8 @@ class Plan:
                     break
                 if (node in written or other in written) and np.shares_memory(views[node], views[other]):
                     said = " and ".join(
-                        each.attributes.get("name", "a captured array") for each in (node, other)
+                        overlapping.attributes.get("name", "a captured array")
+                        for overlapping in (node, other)
                     )
                     raise GraphError("E1043", f"{said} share memory, and one of them is changed", "x.copy()")
         self._apart = where
@@ -407,7 +409,7 @@ class Plan:
         return _bound_to(holders, bind)
 
     def _bound(self, step: KernelStep, given: Memory) -> dict[str, object]:
-        return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
+        return {name: self._seen(part, given) for name, part in step.named.items()} | step.values
 
     def _product(self, step: ProductStep) -> Run:
         threads = self.device.options.threads or os.cpu_count() or 1
@@ -423,22 +425,22 @@ class Plan:
         loop, body = step.loop, self.bodies[step.loop]
 
         def run(given: Memory) -> None:
-            arrays = [_array(self._seen(each, given), each.layout) for each in step.parts]
+            arrays = [_array(self._seen(part, given), part.layout) for part in step.parts]
             loop.run(body, arrays, dict(zip(step.results, arrays[len(step.reads) :], strict=True)))
 
         return run
 
     def _exchange(self, step: Exchange) -> Run:
         def run(given: Memory) -> None:
-            parts = [self._seen(each, given).host_view() for each in step.parts]
+            parts = [self._seen(part, given).host_view() for part in step.parts]
             self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
         return run
 
     def array(self, node: Node) -> np.ndarray:
         """The memory of an input or output of a body."""
-        found = self._holders[node].host_view()
-        return found[: node.size].reshape(node.shape)
+        array = self._holders[node].host_view()
+        return array[: node.size].reshape(node.shape)
 
     def repeat(self) -> None:
         """Run the body."""
@@ -468,10 +470,10 @@ class Plan:
         """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
         return [*arrays, *(node.attributes["captured"].value for node in self._captured)]
 
-    def _lent(self, arrays: Sequence[ArrayValue], made: Memory) -> Memory:
+    def _lent(self, arrays: Sequence[ArrayValue], results: Memory) -> Memory:
         """The memory from outside: of `_with_captured`, and of results. Bound calls last longer than arrays, and do not
         keep them alive. Memory of earlier calls has the same tensors."""
-        values = dict(zip([*self.inputs, *self._captured], arrays, strict=True)) | made
+        values = dict(zip([*self.inputs, *self._captured], arrays, strict=True)) | results
         memory: Memory = {}
         for holder, value in values.items():
             place = holder, address_of(value)
@@ -488,10 +490,10 @@ class Plan:
     @cached_property
     def _models(self) -> Memory:
         """For each new output a tensor of its shape and type, whose elements are one."""
-        made = {node: self._element(node) for node in self.outputs if node not in self._taken}
+        results = {node: self._element(node) for node in self.outputs if node not in self._taken}
         return {
             node: one.broadcast_to(node.shape) if node.size and node.shape else one
-            for node, one in made.items()
+            for node, one in results.items()
         }
 
     def _results(self) -> Memory:
@@ -507,16 +509,16 @@ class Plan:
             self._runs = self._runs or self._compiled(memory)
             times = [self._timed(memory) for _ in range(1 + turns)]
             self._is_stale = True  # copies are those of these arrays
-        return [min(each) for each in zip(*times[1:], strict=True)]
+        return [min(turns) for turns in zip(*times[1:], strict=True)]
 
     def _timed(self, given: Memory) -> list[float]:
-        found = []
+        seconds = []
         for step, run in zip((*self.copies, *self.steps), (*self._copy_runs, *self._runs), strict=True):
             start = perf_counter()
             if not isinstance(step, Exchange | Await):
                 run(given)
-            found.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
-        return found
+            seconds.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
+        return seconds
 
     def run(self, arrays: Sequence[ArrayValue], count: int | None = None) -> list[spy.Tensor]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`; numbers as (1,)."""
@@ -531,12 +533,14 @@ class Plan:
             for node, to in self._copied.items():
                 memory[to].host_view()[...] = memory[node].host_view().reshape(to.shape or (1,))
         arguments = dict(zip(self.inputs, arrays, strict=True))
-        made: Memory = {}  # a result that is there twice has memory of its own, as NumPy's would
+        shaped: Memory = {}  # a result that is there twice has memory of its own, as NumPy's would
         for node in self.outputs[:count]:
             if node in self._taken:
                 results[node] = as_tensor(self.device, arguments[self._taken[node]])
         return [
-            made[node].copy() if node in made else made.setdefault(node, self._shaped(results[node], node))
+            shaped[node].copy()
+            if node in shaped
+            else shaped.setdefault(node, self._shaped(results[node], node))
             for node in self.outputs[:count]
         ]
 
@@ -587,9 +591,9 @@ def _end_of(part: MemoryPart) -> int:
 def _span(array: np.ndarray) -> tuple[int, int]:
     """The addresses of the first byte and behind the last."""
     at, ways = array.ctypes.data, [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-    return at + sum(min(0, each) for each in ways), at + sum(max(0, each) for each in ways) + array.itemsize
+    return at + sum(min(0, way) for way in ways), at + sum(max(0, way) for way in ways) + array.itemsize
 
 
 def _array(tensor: spy.Tensor, layout: StridedLayout) -> np.ndarray:
-    found = tensor.host_view()
-    return found if layout.shape else found.reshape(())
+    array = tensor.host_view()
+    return array if layout.shape else array.reshape(())
