@@ -187,10 +187,10 @@ def tiles_of(node: Node, letters: str, parts: Sequence[MemoryPart], others: Sequ
     strides += [dict(zip(out, layout.strides, strict=True)) for layout in others]
 
     def loops(letters: Sequence[str], among: int) -> list[Axis]:
-        sizes, steps = joined(
+        counts, steps = joined(
             [sizes[c] for c in letters], [[s.get(c, 0) for c in letters] for s in strides[:among]]
         )
-        return [Axis(n, tuple(step[i] for step in steps)) for i, n in enumerate(sizes)]
+        return [Axis(n, tuple(step[i] for step in steps)) for i, n in enumerate(counts)]
 
     one = Axis(1, (0,) * len(strides))
     outer = loops([c for c in out if c in left and c in right], len(strides))
