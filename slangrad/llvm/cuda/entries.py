@@ -113,7 +113,7 @@ def kernel_module(
     shared = groups.SharedMemory.of(walk(kernel.region))
     goes_on = kernel.attributes.get("stays", group is None)
     frame = Locals(memory.stack_bytes(kernel)) if goes_on and memory.overflows_stack(kernel) else None
-    deep = goes_on and any(map(memory.overflows_stack, called))
+    deep = goes_on and any(memory.overflows_stack(function, is_called=True) for function in called)
     has_pool = deep or tapes.take_memory((kernel, *called))
     written_out, in_registers = loops_of_arrays(kernel)
     numbers = {
@@ -152,7 +152,7 @@ def kernel_module(
         _write_group(last, finish, around_last, size, groups.SharedMemory())
         parts.append(_entry_text(FINISH, last, arguments, 2))
     for function in called:
-        local = Locals(memory.stack_bytes(function) if deep else _UNLIMITED)
+        local = Locals(memory.stack_bytes(function, is_called=True) if deep else _UNLIMITED)
         around = environment(("%x", "%y", "%z"), "%budget" if has_pool else "", local)
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]

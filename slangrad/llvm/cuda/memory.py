@@ -22,6 +22,7 @@ from slangrad.llvm.text.type_names import memory_name
 # Of local arrays. The driver keeps as much for each thread that a GPU could run at a time, 6 GB on an H100. Stacks of
 # the threads of a warp are interleaved, places in the arena are not: there the same kernel took nine times as long.
 STACK_BYTES = 24 << 10
+STACK_OF_CALLED = 4 << 10  # of each function that is kept: those of several add up
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
 IS_MEMORY = known_memory.search_in(f"getelementptr i8, ptr %launch, i64 {STATUS_FIELDS['memory']}")
 _SPACES = {"global": GLOBAL, "shared": SHARED}
@@ -32,19 +33,19 @@ def has_variables(functions: Iterable[Function]) -> bool:
     return any(op.name == "variable" for function in functions for op in walk(function.region))
 
 
-def stack_bytes(function: Function) -> int:
+def stack_bytes(function: Function, is_called: bool = False) -> int:
     """How many bytes of local arrays lie on the stack at most. The sums of a thread, which are the first arrays of a
     kernel that stays, lie there as well."""
     sums = (
         [op for op in function.region.ops if op.name == "alloc"] if function.attributes.get("stays") else []
     )
-    return STACK_BYTES + sum(map(local_bytes, sums))
+    return (STACK_OF_CALLED if is_called else STACK_BYTES) + sum(map(local_bytes, sums))
 
 
-def overflows_stack(function: Function) -> bool:
+def overflows_stack(function: Function, is_called: bool = False) -> bool:
     """Whether the local arrays of a thread take more than its stack has for them."""
     places = (op for op in walk(function.region) if op.name in ("alloc", "variable") and not op.operands)
-    return sum(map(local_bytes, places)) > stack_bytes(function)
+    return sum(map(local_bytes, places)) > stack_bytes(function, is_called)
 
 
 def placed(e: RegionEmitter, p: Value) -> str:
