@@ -83,8 +83,9 @@ def pytest_runtest_call(item):
     try:
         return (yield)
     except Exception as error:
-        if item.get_closest_marker("cuda") and any(each in str(error) for each in NOT_ON_CUDA):
-            pytest.skip(f"not on CUDA: {str(error).splitlines()[0]}")
+        refused = next((part for part in NOT_ON_CUDA if part in str(error)), None)
+        if item.get_closest_marker("cuda") and refused:
+            pytest.skip(f"not on CUDA: {refused}")
         raise
 
 

@@ -199,13 +199,10 @@ class _Planned:
         numbers = [digest_of(as_tensor(self._device, value)) for value in captured] if mesh.watch else []
         said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         said += *held.first, *numbers, *layers.said
-        self.digest = sha1(
-            "\n".join(map(str, said)).encode()
-        ).hexdigest()  # values that must be equal on all workers
+        # Of values that must be equal on all workers. They agree before they wait for each other to make the plan.
+        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()
         if mesh.watch:
-            mesh.watch.agree(
-                self.digest, step.numbers_of(call)
-            )  # before workers wait for each other to make it
+            mesh.watch.agree(self.digest, step.numbers_of(call))
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
         self._mesh = mesh

@@ -5,7 +5,6 @@ import pytest
 
 from slangrad.base.options import INLINE, KEEP
 from slangrad.base.traits import CUDA
-from slangrad.llvm.cuda import memory
 from slangrad.targets.cuda import find_sums
 from tests.flat import flat_kernel_of
 from tests.llvm.gpu_threads import assert_flat_like_oracle, assert_like_oracle, run
@@ -232,7 +231,7 @@ float scrambled(float x, int k)
 [shader("compute")] [numthreads(32, 1, 1)]
 void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform int* k)
 {
-    int places[1500];
+    int places[7000];
     places[k[id.x]] = k[id.x] * 10 + id.y;
     x[id.x + 100 * id.y] = scrambled(x[id.x + 100 * id.y], k[id.x]) + places[k[id.x]];
 }
@@ -240,9 +239,8 @@ void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform int* k)
 
 
 @pytest.mark.parametrize("again", ["0", "scrambled(x * 0.5, k - 6)"])
-def test_large_arrays_of_threads_lie_in_the_arena(again, monkeypatch):
+def test_large_arrays_of_threads_lie_in_the_arena(again):
     """Each thread has its own, beside memory that functions take which call themselves."""
-    monkeypatch.setattr(memory, "STACK_BYTES", 4096)
     values, k = np.random.default_rng(5).random(900, np.float32), np.arange(40, dtype=np.int32) % 9
     text = LARGE_ARRAYS.replace("AGAIN", again)
     for calls in (INLINE, KEEP):
@@ -250,10 +248,9 @@ def test_large_arrays_of_threads_lie_in_the_arena(again, monkeypatch):
         assert_flat_like_oracle(flat, {"x": values.copy(), "k": k}, (40, 9, 1), most_blocks=1)
 
 
-def test_large_arrays_beside_sums_of_all_threads(monkeypatch):
+def test_large_arrays_beside_sums_of_all_threads():
     """Blocks of such a kernel stay, so their threads have places in the arena, too."""
-    monkeypatch.setattr(memory, "STACK_BYTES", 4096)
-    text = LARGE_ARRAYS.replace("AGAIN", "0").replace("places[1500]", "places[4500]")
+    text = LARGE_ARRAYS.replace("AGAIN", "0").replace("places[7000]", "places[9000]")
     text = text.replace("int* k)", "int* k, uniform double* total)")
     text = text.replace(
         "places[k[id.x]];", "places[k[id.x]]; __atomic_add(*total, double(x[id.x + 100 * id.y]));"

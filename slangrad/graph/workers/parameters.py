@@ -252,7 +252,7 @@ class WorkerParameters:
 
 
 def _in_form_of(leaf: object, tensor: spy.Tensor) -> object:
-    """The numbers of a parameter as an array of NumPy's where it was given as one."""
+    """The numbers of a parameter. If `leaf` is a NumPy array, they are one, too."""
     return tensor.to_numpy().reshape(leaf.shape) if isinstance(leaf, np.ndarray) else tensor
 
 

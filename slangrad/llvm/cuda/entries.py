@@ -5,7 +5,7 @@
 
 A thread of the GPU runs one thread of the program. The grid covers x; along y and z a thread goes on with the next row
 that no other thread has, because a grid has at most 65,535 blocks there. Threads of kernels that take memory go on
-along x as well, with the memory that they have. Such memory has local arrays beyond a small stack, too. Kernels of
+along x as well, with the memory that they have. So do threads whose local arrays do not fit on their stack. Kernels of
 groups or waves have a block for each group, in one row of blocks. This file makes text; machine/nvptx.py makes PTX.
 """
 
@@ -54,7 +54,7 @@ _FIRST_LOOP = 5  # the number of the metadata of loops
 MANY_BYTES = (
     128  # of arrays in registers, from which a thread gets no more than lets three blocks run at a time
 )
-_UNLIMITED = 1 << 62  # of threads that have a stack alone
+_UNLIMITED = 1 << 62  # bytes of a stack, where no local array goes to the arena
 LARGEST_ARGUMENTS = 32_764 - LAUNCH_SIZE  # bytes of parameters that an entry may have
 
 _FOOTER = """!0 = !{}
@@ -115,6 +115,7 @@ def kernel_module(
     frame = Locals(memory.stack_bytes(kernel)) if goes_on and memory.overflows_stack(kernel) else None
     deep = goes_on and any(memory.overflows_stack(function, is_called=True) for function in called)
     has_pool = deep or tapes.take_memory((kernel, *called))
+    takes_memory = has_pool or frame is not None
     written_out, in_registers = loops_of_arrays(kernel)
     numbers = {
         op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
@@ -139,7 +140,7 @@ def kernel_module(
     if wide is not None:
         _write_wide_map(entry, kernel, wide, around_thread)
     elif group is None:
-        _write_map(entry, kernel, around_thread, has_pool or frame is not None)
+        _write_map(entry, kernel, around_thread, takes_memory)
     else:
         _write_group(entry, kernel, around_thread, group, shared)
     if frame is not None:
@@ -166,7 +167,7 @@ def kernel_module(
         group=group,
         shared=shared.dynamic_size,
         lanes=1 if wide is None else wide.lanes,
-        takes_memory=has_pool or frame is not None,
+        takes_memory=takes_memory,
         frame=frame.arena_size if frame else 0,
     )
 

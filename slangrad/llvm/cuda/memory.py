@@ -20,7 +20,7 @@ from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.type_names import memory_name
 
 # Of local arrays. The driver keeps as much for each thread that a GPU could run at a time, 6 GB on an H100. Stacks of
-# the threads of a warp are interleaved, places in the arena are not: there the same kernel took nine times as long.
+# the threads of a warp are interleaved, places in the arena are not: there one kernel took nine times as long.
 STACK_BYTES = 24 << 10
 STACK_OF_CALLED = 4 << 10  # of each function that is kept: those of several add up
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
