@@ -214,7 +214,7 @@ class Buffer:
         dtype = numpy_layout(element)[0]
         region = MemoryRegion(self.address + offset, sizes, tuple(step * size for step in steps), dtype)
         if not self.runtime.reaches_host:
-            return EXCHANGE.torch_view(self.runtime, region, self)
+            return EXCHANGE.torch_view(self.runtime, region, self, self.frozen)
         array = self.runtime.host_view(region, self)
         assert array is not None, "the host reaches the memory"
         if self.frozen:

@@ -87,13 +87,14 @@ class _GpuItems:
         self.__cuda_array_interface__ = interface(region)
 
 
-def torch_view(runtime: Device, region: MemoryRegion, owner: object) -> HostValue:
-    """A torch tensor over the memory, which keeps `owner` alive. BufferError where PyTorch does not have the GPU."""
+def torch_view(runtime: Device, region: MemoryRegion, owner: object, frozen: bool) -> HostValue:
+    """A torch tensor over the memory, which keeps `owner` alive; over a copy where PyTorch cannot use the memory as it
+    lies. BufferError where PyTorch does not have the GPU."""
     place = runtime.place_of_torch
     if place is None:
         raise BufferError("this PyTorch does not have the GPU; use torch.from_numpy(tensor.to_numpy())")
-    if min(region.strides, default=0) < 0:
-        raise BufferError("PyTorch has no negative strides; use tensor.copy().to_torch()")
+    if frozen or min(region.strides, default=0) < 0:
+        region, owner = copied(runtime, region)
     tensor: HostValue = TORCH.as_tensor(_GpuItems(region, owner), device=place)
     runtime.precede(None)
     return tensor
@@ -101,12 +102,10 @@ def torch_view(runtime: Device, region: MemoryRegion, owner: object) -> HostValu
 
 def capsule(runtime: Device, region: MemoryRegion, owner: object, stream: int | None = None) -> object:
     """A DLPack capsule, which keeps `owner` alive. `stream` is that of the library that asks, as DLPack counts: None
-    and 1 are the default one, -1 asks for no order. BufferError for types and strides that DLPack does not have."""
+    and 1 are the default one, -1 asks for no order. BufferError for types that DLPack does not have."""
     dtype, size = region.dtype, region.dtype.itemsize
     if dtype.kind not in _CODES:
         raise BufferError(f"DLPack has no elements of {dtype}")
-    if min(region.strides, default=0) < 0:
-        raise BufferError("other libraries take no negative strides: use tensor.copy()")
     if stream != -1:
         runtime.precede({None: 0, 1: 0}.get(stream, stream))
     rank = len(region.shape)

@@ -176,16 +176,16 @@ class StridedView(Operators):
 
     def to_torch(self) -> HostValue:
         """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`.
-        On the CPU read-only tensors, and those with negative strides, are copied, because PyTorch cannot use their
-        memory. On a GPU it is a tensor of PyTorch there; BufferError if PyTorch does not have the GPU, and for negative
-        strides."""
+        Read-only tensors, and those with negative strides, are copied, because PyTorch cannot use their memory. Memory
+        of a GPU stays there. BufferError if PyTorch does not have the GPU."""
         if not self.storage.runtime.reaches_host:
-            return EXCHANGE.torch_view(self.storage.runtime, self._region(), self.storage)
+            frozen = not self.writable or self.storage.frozen
+            return EXCHANGE.torch_view(self.storage.runtime, self._region(), self.storage, frozen)
         return torch_tensor_of(self.host_view())
 
     def copy_from_torch(self, tensor: HostValue) -> None:
         """Overwrite all elements, as `copy_from_numpy` does, with those of a torch tensor, from wherever it lies."""
-        on_host = tensor.cpu() if is_torch_type(type(tensor)) else tensor
+        on_host = tensor.cpu() if is_torch_type(type(tensor)) and tensor.is_cuda else tensor
         self.copy_from_numpy(np.ascontiguousarray(host_array_of(on_host)))
 
     def clear(self, command_encoder: HostValue = None) -> None:
@@ -273,17 +273,17 @@ class StridedView(Operators):
         """The memory itself, for other libraries. On a GPU `stream` is theirs, which then waits for all launches.
         BufferError for negative strides: PyTorch would end the process, and the protocol does not say which library
         reads it."""
-        if not self.storage.runtime.reaches_host:
-            return self._gpu_capsule(**options)
-        shown = self.host_view()
-        if options.get("copy") is True:
-            return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
-        if any(step < 0 for step in shown.strides):
+        if options.get("copy") is not True and min(self.strides, default=0) < 0:
             raise BufferError(
                 f"a tensor with strides {tuple(self.strides)} cannot share its memory, as other libraries take no "
                 "negative ones: tensor.copy(), tensor.to_torch() and copy=True are copies, tensor.host_view() is an "
                 "array of NumPy that shares it"
             )
+        if not self.storage.runtime.reaches_host:
+            return self._gpu_capsule(**options)
+        shown = self.host_view()
+        if options.get("copy") is True:
+            return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
         return shown.__dlpack__(**options)
 
     def _gpu_capsule(

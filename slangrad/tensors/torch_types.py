@@ -79,6 +79,12 @@ def home_of_torch(tensor: TorchTensor) -> str | None:
     return None if tensor.is_cpu else str(tensor.device)
 
 
+def has_gpu() -> bool:
+    """Whether PyTorch is loaded and has a GPU."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_available())
+
+
 _lock = kept_at_fork(Lock(), BRIEF)
 _told: list[bool] = []
 

@@ -37,7 +37,7 @@ from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import TORCH
+from slangrad.tensors.torch_types import TORCH, has_gpu
 
 if TYPE_CHECKING:
     from slangrad.api.devices import reports as REPORTS
@@ -529,19 +529,19 @@ def create_torch_device(
     include_paths: Iterable[str | Path] = (),
     **described: object,
 ) -> Device:
-    """`create_device` for PyTorch's tensors on a device of PyTorch: on "cuda:1" that GPU, on the CPU any device takes
-    them. Without a `torch_device` the type "cuda" means PyTorch's current GPU. CallError (E1015) where `torch_device`
-    is neither, or does not fit the type."""
-    place = "" if torch_device is None else str(torch_device)
-    if place.partition(":")[0] not in ("", CPU, CUDA):
+    """`create_device` for PyTorch's tensors on a device of PyTorch: that GPU for "cuda:1", the processors for "cpu".
+    Without a `torch_device` it is PyTorch's current GPU if PyTorch has one and the type permits it. CallError (E1015)
+    where `torch_device` is neither, or does not fit the type."""
+    kind, place = _name_of(type), "" if torch_device is None else str(torch_device)
+    wanted = place.partition(":")[0]
+    if wanted not in ("", CPU, CUDA):
         message = f"torch_device: there is no backend for '{torch_device}'"
         raise CallError("E1015", message, (), "pass 'cpu' or 'cuda'")
-    name = _name_of(type)
-    if place.startswith(CUDA) and name not in (None, "automatic", CUDA):
-        raise CallError("E1015", f"torch_device: '{place}' does not fit a device of type '{name}'")
-    if place == CUDA or (not place and name == CUDA):
+    if wanted and kind not in (None, "automatic", wanted):
+        raise CallError("E1015", f"torch_device: '{place}' does not fit a device of type '{kind}'")
+    if place == CUDA or (not place and kind != CPU and has_gpu()):
         place = f"{CUDA}:{TORCH.cuda.current_device()}"
-    return create_device(place if place.startswith(CUDA) else type, None, include_paths, **described)
+    return create_device(place or type, None, include_paths, **described)
 
 
 _default: list[Device] = []

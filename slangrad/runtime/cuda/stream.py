@@ -94,5 +94,6 @@ class Stream:
         if (self._current or self._of_torch()) is None:
             return
         with self as handle:
+            self._driver.call("cuCtxSetCurrent", self._context)  # the default stream is that of a context
             if self._driver.call("cuStreamIsCapturing", handle) != NOT_CAPTURING:
                 raise CaptureError(what)
