@@ -22,15 +22,8 @@ from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.ir.data.types import Type
 from slangrad.runtime.device import MemoryRegion
-from slangrad.tensors.buffer import (
-    BYTES,
-    READ_WRITE,
-    Buffer,
-    BufferUsage,
-    MemoryType,
-    runtime_of,
-    shared_view,
-)
+from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
+from slangrad.tensors.buffer import shared_view as view_of_shared
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import derivative_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
@@ -226,7 +219,7 @@ class Tensor(StridedView):
                     "be used as it lies"
                 )
             return Tensor.from_numpy(device, array, usage, dtype=dtype)
-        return _make(*shared_view(device, array, shared, element, usage, dtype))
+        return _make(*view_of_shared(device, array, shared, element, usage, dtype))
 
     @staticmethod
     def from_torch(
@@ -260,8 +253,7 @@ class Tensor(StridedView):
         """The same values in memory of their own on the same device, without gaps; gradients are copied as well."""
         copied = self._like(zero=False)
         if self._contiguous:
-            size = self.element_count * self.element_size
-            self.storage.runtime.copy(copied.address, self.address, size)
+            self.storage.runtime.copy(copied.address, self.address, self.element_count * self.element_size)
         else:
             copied.put_elements(self.elements())
         grad_in, grad_out = self._grad_in, self._grad_out

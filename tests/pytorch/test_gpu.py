@@ -231,7 +231,8 @@ def test_cupy(module, gpu):
     assert cupy.from_dlpack(t).tolist() == [2, 3, 4, 5, 6]
 
 
-def test_jax(module, gpu):
+def test_jax(module, gpu, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or it takes most of the GPU's memory
     jax = pytest.importorskip("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("this JAX has no GPU")
