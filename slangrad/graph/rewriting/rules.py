@@ -289,9 +289,15 @@ def sum_with_a_pick(node: Node) -> Array | None:
         count, index = pick.inputs[0].inputs
         value, is_count = first_along(pick.inputs[1], axes), count.op == "count"
         is_count = is_count and count.attributes["axis"] == axes[0] and first_along(index, axes) is not None
-        if is_count and value is not None:
+        if is_count and value is not None and _is_within(index, count.shape[axes[0]]):
             return lifted(value + Array(rest).sum(axes))
     return None
+
+
+def _is_within(index: Node, size: int) -> bool:
+    """Whether an index counts places from 0 to the size. That of a whole row may be in the part of another worker."""
+    checked = base_of(index)
+    return checked.op == "index_in" and number(checked.inputs[1]) == size
 
 
 def sum_of_softmax(node: Node) -> Array | None:
