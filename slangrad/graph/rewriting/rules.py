@@ -315,8 +315,8 @@ def sum_of_softmax(node: Node) -> Array | None:
 
 
 def divided_once(outputs: Sequence[Node]) -> list[Node]:
-    """The outputs with x * (1 / s) for x / s where s is the sum of a softmax, which is at least 1. A row divides once, and
-    results differ by rounding. It comes after all rules, since these match quotients."""
+    """The outputs with x * (1 / s) for x / s where s is the sum of a softmax, which is at least 1. A row divides once,
+    and results differ by rounding. It comes after all rules, since these match quotients."""
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         total, views = behind_views(inputs[1]) if node.op == "divide" else (node, ())
