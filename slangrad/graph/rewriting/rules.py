@@ -8,7 +8,7 @@ to graph, are functions of a node. A test runs both sides of each row on random 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from slangrad.graph.arrays.array import Array, constant, lifted
 from slangrad.graph.ir.layout import StridedLayout, dense
-from slangrad.graph.ir.node import DType, Node, make, new_input
-from slangrad.graph.ir.ops import OPS, base_of, is_view, letters_in
+from slangrad.graph.ir.node import DType, Node, make, new_input, rebuilt, with_inputs
+from slangrad.graph.ir.ops import OPS, base_of, behind_views, is_view, letters_in
 from slangrad.graph.ir.values import Operand
 
 Side = Callable[..., Operand]
@@ -318,6 +318,25 @@ def sum_of_softmax(node: Node) -> Array | None:
         if mask.op == "equal" and _is_largest(mask, node.inputs[1]):
             return constant(0, node.dtype).broadcast_to(node.shape)
     return None
+
+
+def divided_once(outputs: Sequence[Node]) -> list[Node]:
+    """The outputs with x * (1 / s) for x / s where s is the sum of a softmax, which is at least 1. A row divides once,
+    and results differ by rounding. It comes after all rules, since these match quotients."""
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        total, views = behind_views(inputs[1]) if node.op == "divide" else (node, ())
+        is_total = total.op == "sum" and total.size < node.size and _is_of_softmax(total.inputs[0], total)
+        if node.op != "divide" or not is_total or node.dtype.itemsize < 4:
+            return with_inputs(node, inputs)
+        factor = np.reciprocal(Array(total)).node
+        for view in views:
+            factor = with_inputs(view, (factor,))
+        product: Node = (Array(inputs[0]) * Array(factor)).node
+        product.place = node.place
+        return product
+
+    return rebuilt(outputs, change)
 
 
 def _is_of_softmax(e: Node, total: Node) -> bool:
