@@ -89,7 +89,7 @@ def fitted(
     search.run(tasks, memory)
     if search.best is not None:
         return search.best
-    least = min(memory.size, search.least())
+    least = search.least(memory.size)
     note = f"memory={least + held} would do; without a limit it needs {memory.size + held}"
     raise MemoryLimitError(f"a plan cannot run in {most} bytes", note, least + held, held)
 
@@ -159,8 +159,8 @@ class _Search:
             self.best, self._seconds = (tasks, memory), seconds
         return memory.size <= self._limit
 
-    def least(self) -> float:
-        size = inf
+    def least(self, size: int) -> int:
+        """The bytes of the smallest trial, or `size` if that is less."""
         for trial in sorted(self._trials, key=attrgetter("live")):
             if trial.live < size:
                 size = min(size, arena(steps_in(trial.tasks), self._outside).size)
