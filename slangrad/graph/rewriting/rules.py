@@ -403,7 +403,16 @@ def _placed(node: Node) -> list[Node]:
     return parts
 
 
+def sum_of_nothing(node: Node) -> Array | None:
+    """A sum or a product over no elements is 0. It stands first: where another rule moves a factor out of it, and the
+    factor is infinite as that of a mean of nothing, the product would be NaN."""
+    if node.op in ("sum", "einsum", "conv") and node.size and not all(x.size for x in node.inputs):
+        return constant(0, node.dtype).broadcast_to(node.shape)
+    return None
+
+
 FUNCTIONS: tuple[Replace, ...] = (
+    sum_of_nothing,
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
     map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
 )  # fmt: skip
