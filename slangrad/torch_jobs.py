@@ -39,7 +39,7 @@ class TorchJob(ABC):
 
     @abstractmethod
     def carries(self, i: int) -> bool:
-        """Whether a derivative passes through input i."""
+        """Whether a derivative passes from the outputs to input i."""
 
     @abstractmethod
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
@@ -70,7 +70,7 @@ class TorchOperation(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Context, *output_gradients: torch.Tensor) -> Outputs:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
-        wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
+        wanted = tuple([i for i, is_needed in enumerate(needs) if is_needed and job.carries(i)])
         gradients: list[object] = [None] * len(needs)
         if wanted:
             input_gradients = job.gradients(wanted, ctx.saved_tensors, job.cotangents(output_gradients))
@@ -82,9 +82,7 @@ class TorchOperation(torch.autograd.Function):  # type: ignore[misc]
     def jvp(ctx: Context, _: None, *tangents: torch.Tensor | None) -> Outputs:
         job = ctx.job
         directions = {
-            i: tangent
-            for i, tangent in enumerate(tangents)
-            if tangent is not None and i in job.kept and job.carries(i)
+            i: tangent for i, tangent in enumerate(tangents) if tangent is not None and job.carries(i)
         }
         outputs: Outputs = job.tangents(ctx.saved_tensors, directions)
         return outputs

@@ -205,17 +205,22 @@ class _Traced:
     def __init__(self, jitted: Jitted, call: CallArguments) -> None:
         device = jitted.device or _device_of(call.arrays)
         self._wrap = wrap_of(call.arrays)
-        inputs = inputs_of(call.arrays)
-        args, kwargs = call.of(inputs)
-        with tracing():
-            self.result = jitted.function(*args, **kwargs)
-        outputs = nodes_in(self.result)
+        self.result, inputs, outputs = traced(jitted.function, call)
         self.plan = Plan(outputs, inputs, device, layouts_of(inputs, call.arrays), **jitted.settings)
 
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
         tensors = self.plan.run(arrays)
         results = [self._wrap(tensor, node) for tensor, node in zip(tensors, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), is_result)
+
+
+def traced(function: Function, call: CallArguments) -> tuple[PyTree, list[Node], list[Node]]:
+    """The result of a function for such arguments, the inputs in their place, and the nodes of the result."""
+    inputs = inputs_of(call.arrays)
+    args, kwargs = call.of(inputs)
+    with tracing():
+        result = function(*args, **kwargs)
+    return result, inputs, nodes_in(result)
 
 
 def inputs_of(arrays: Sequence[ArrayValue], name: str = "") -> list[Node]:
@@ -386,23 +391,12 @@ def pullback(
     """Gradients of inputs of a function that gives a list of arrays. `cotangents`: those of its results of floats."""
 
     def derived(fresh: list[Node]) -> list[Node]:
-        outputs = _floats_of(function, xs, wanted, fresh)
+        arguments = dict(enumerate(xs)) | dict(zip(wanted, map(Array, fresh), strict=True))
+        outputs = [y for y in map(lifted, function(*arguments.values())) if y.dtype.kind == "f"]
         total = add_all([(y * g).sum() for y, g in zip(outputs, cotangents, strict=True)])
         return compute_gradient(total.node, fresh)
 
     return _at([xs[i] for i in wanted], derived)
-
-
-def pushforward(
-    function: Function, xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
-) -> list[Array]:
-    """Tangents of the results of floats, from tangents of some inputs."""
-
-    def derived(fresh: list[Node]) -> list[Node]:
-        outputs = _floats_of(function, xs, along, fresh)
-        return [compute_tangent(y.node, fresh, [t.node for t in tangents]) for y in outputs]
-
-    return _at([xs[i] for i in along], derived)
 
 
 def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> list[Array]:
@@ -410,14 +404,6 @@ def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> lis
     fresh = [new_input(x.shape, x.dtype, "wrt") for x in xs]
     values = dict(zip(fresh, (x.node for x in xs), strict=True))
     return [Array(output) for output in substituted(derived(fresh), values)]
-
-
-def _floats_of(
-    function: Function, xs: Sequence[Array], at: Sequence[int], fresh: Sequence[Node]
-) -> list[Array]:
-    """The results of floats, with fresh inputs in place of some xs."""
-    arguments = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
-    return [y for y in map(lifted, function(*arguments.values())) if y.dtype.kind == "f"]
 
 
 def _without_slope(leaf: object) -> object:

@@ -8,7 +8,6 @@ step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha1
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.calls import results_of
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
-from slangrad.graph.ir.node import Node, content, new_input, topological_order
+from slangrad.graph.ir.node import Node, new_input
 from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, layout_of
 from slangrad.graph.lowering.choose import Choose, by_slang, chooser, of_first
 from slangrad.graph.output.explain import PlanExplanation
@@ -43,10 +42,18 @@ from slangrad.graph.trace import (
     wrap_of,
 )
 from slangrad.graph.workers.bits import ConsistentPlan
+from slangrad.graph.workers.comparison import (
+    captured_parts,
+    graph_parts,
+    input_parts,
+    number_parts,
+    setting_parts,
+)
 from slangrad.graph.workers.connections.costs import Links, links_of
+from slangrad.graph.workers.connections.differences import call_part, digest_of_parts
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
-from slangrad.graph.workers.parameters import Updates, WorkerParameters, digest_of, rows_of, rows_specs
+from slangrad.graph.workers.parameters import Updates, WorkerParameters, rows_of, rows_specs
 from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
 from slangrad.graph.workers.sharding.partition import Partition, partitioned
 from slangrad.graph.workers.sharding.propagate import Sharding
@@ -119,12 +126,31 @@ class Step:
             self.checkpoints.save_if_due()
         return loss
 
+    def named_numbers(self, call: CallArguments) -> list[tuple[str, str]]:
+        """The numbers of the optimizer and the batch that all workers pass alike, with five digits. Workers may compute
+        them by different libraries."""
+        settings = [(name, getattr(self.optimizer, name)) for name in self.optimizer.settings]
+        arrays = enumerate(call.arrays)
+        numbers = [
+            (f"array {i} of the batch", x.item())
+            for i, x in arrays
+            if not len(x.shape) and hasattr(x, "item")
+        ]
+        return [(name, f"{x:.5g}" if isinstance(x, float) else str(x)) for name, x in (*settings, *numbers)]
+
     def numbers_of(self, call: CallArguments) -> str:
-        """The numbers of the optimizer and the batch that all workers pass alike. Workers may compute them by different
-        libraries."""
-        settings = [getattr(self.optimizer, name) for name in self.optimizer.settings]
-        numbers = [array.item() for array in call.arrays if not len(array.shape) and hasattr(array, "item")]
-        return " ".join(f"{x:.5g}" if isinstance(x, float) else str(x) for x in (*settings, *numbers))
+        return " ".join(number for _, number in self.named_numbers(call))
+
+    @property
+    def common_settings(self) -> dict[str, object]:
+        """Those that all workers pass alike."""
+        return {
+            **self.settings,
+            "optimizer": type(self.optimizer).__name__,
+            "partition": self._held.partition,
+            "microbatches": self.microbatches,
+            "has_aux": self.has_aux,
+        }
 
     def wait(self) -> None:
         """Return when the last checkpoint is on the disk. GraphError (E1049) where it could not be written."""
@@ -195,14 +221,24 @@ class _Planned:
         kept = {new: old for variable in variables for old, new in variable.updates.items()}
         outputs, inputs = [output, *aux, *kept], [*parameters, *batch, *states, settings]
         self._device = device_of(held.tensors[0])
-        captured = [n.attributes["captured"].value for n in topological_order(*outputs) if n.op == "captured"]
-        numbers = [digest_of(as_tensor(self._device, value)) for value in captured] if mesh.watch else []
-        said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
-        said += *held.first, *numbers, *layers.said
-        # Of values that must be equal on all workers. They agree before they wait for each other to make the plan.
-        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()
-        if mesh.watch:
-            mesh.watch.agree(self.digest, step.numbers_of(call))
+        self.digest = ""
+        if mesh.watch:  # workers agree before they wait for each other to make the plan
+            settings_parts = setting_parts(
+                {"mesh": mesh, "batch of the mesh": mesh.batch, **step.common_settings}
+            )
+            numbers = [*number_parts(step.named_numbers(call))]
+            common = [
+                *settings_parts,
+                *input_parts(batch, parameters, step.optimizer.names),
+                *graph_parts(outputs),
+                *captured_parts(outputs, self._device),
+                *held.parts(),
+                *setting_parts(layers.said),
+            ]
+            self.digest = digest_of_parts(common)
+            mesh.watch.agree(
+                self.digest, step.numbers_of(call), lambda: [call_part("a step"), *numbers, *common]
+            )
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
         self._mesh = mesh

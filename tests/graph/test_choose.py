@@ -181,12 +181,15 @@ def test_seconds_are_those_of_this_thread_and_of_ours() -> None:
 
 
 @pytest.mark.parametrize(("library", "threads"), [(NUMPY, 1), (NUMPY, 2), (NUMPY, 3), (TORCH, 1)])
-@pytest.mark.parametrize("letters", ["mk,kn->mn", "mk,kn->nm", "bmk,bkn->bmn", "kbm,bnk->bmn"])
+@pytest.mark.parametrize(
+    "letters",
+    ["mk,kn->mn", "mk,kn->nm", "bmk,bkn->bmn", "kbm,bnk->bmn", "bmhk,bnhk->bhmn", "bhcmk,bchkn->bmhnc"],
+)
 def test_libraries(letters: str, library: str, threads: int) -> None:
-    """Blocks of rows or batches on threads; results that lie otherwise."""
+    """Blocks of rows or batches on threads; several batch axes; operands and results that lie otherwise."""
     if library == TORCH:
         pytest.importorskip("torch")
-    sizes = {"b": 5, "m": 131, "k": 90, "n": 200}
+    sizes = {"b": 5, "m": 131, "k": 90, "n": 200, "h": 3, "c": 2}
     ins, out = letters.split("->")
     a, b = (RNG.standard_normal([sizes[c] for c in names]) for names in ins.split(","))
     result = np.empty([sizes[c] for c in out])
@@ -196,6 +199,18 @@ def test_libraries(letters: str, library: str, threads: int) -> None:
         np.testing.assert_allclose(result, np.einsum(letters, a, b), rtol=1e-12, atol=1e-12)
         a += 1
         b *= 2
+
+
+@pytest.mark.parametrize("library", [NUMPY, TORCH])
+def test_libraries_read_backwards(library: str) -> None:
+    if library == TORCH:
+        pytest.importorskip("torch")
+    a, b, result = RNG.standard_normal((7, 9)), RNG.standard_normal((9, 5)), np.empty((7, 5))
+    multiply = product("mk,kn->mn", library, 2)(a[::-1], b[:, ::-1], result)
+    for _ in range(2):
+        multiply()
+        np.testing.assert_allclose(result, a[::-1] @ b[:, ::-1], rtol=1e-12)
+        a += 1
 
 
 def test_consistency_is_bits_or_nothing() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad import graph
 
 torch = pytest.importorskip("torch")
@@ -84,6 +85,129 @@ def test_arrays_of_numpy_beside_tensors_are_constants() -> None:
     scale[:] = 7
     made.sum().backward()
     assert x.grad.tolist() == [4, 4, 4]
+
+
+def numbers_of(array: Any) -> np.ndarray:
+    """The elements of an array of any kind, to change them in place."""
+    return array.host_view() if isinstance(array, spy.Tensor) else array
+
+
+KINDS = {
+    "numpy": lambda w: w.copy(),
+    "numpy back to front": lambda w: w[::-1].copy()[::-1],
+    "read-only numpy": lambda w: np.broadcast_to(w, w.shape),
+    "tensor": lambda w: spy.Tensor.from_numpy(spy.default_device(), w),
+    "torch": torch.tensor,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_derivatives_at_captured_arrays(kind: str) -> None:
+    numbers = np.array([0.5, -1.5, 2.0])
+    w, offset = KINDS[kind](numbers), KINDS[kind](numbers)
+    f = graph.jit(lambda x: np.sin(x * w) * x + offset)
+    x = torch.tensor([[1.0, 2.0, 3.0], [-0.5, 0.25, 4.0]], dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(f(x), torch.sin(x * torch.tensor(numbers)) * x + torch.tensor(numbers))
+    assert torch.autograd.gradcheck(f, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(f, x)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "tensor"])
+def test_derivatives_are_those_of_the_call_after_captured_arrays_change(kind: str) -> None:
+    """Autograd has no versions of these arrays, so a call keeps their numbers."""
+    w = KINDS[kind](np.array([2.0, 3.0, 5.0]))
+    f = graph.jit(lambda x: x * x * x * w)
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    y = f(x)
+    numbers_of(w)[:] = 7
+    (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    numbers_of(w)[:] = 11
+    (curve,) = torch.autograd.grad(slope.sum(), x, create_graph=True)
+    numbers_of(w)[:] = 13
+    (third,) = torch.autograd.grad(curve.sum(), x)
+    assert slope.tolist() == [6, 36, 135]
+    assert curve.tolist() == [12, 36, 90]
+    assert third.tolist() == [12, 18, 30]
+    (slope,) = torch.autograd.grad(f(x).sum(), x)
+    assert slope.tolist() == [39, 156, 351]
+
+
+def test_captured_torch_tensors_have_versions() -> None:
+    w = torch.tensor([2.0, 3.0])
+    f = graph.jit(lambda x: x * x * w)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = f(x)
+    w[0] = 7
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    (slope,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+    assert slope.tolist() == [14, 12]
+    w[1] = 11
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        slope.sum().backward()
+
+
+def test_arrays_that_no_derivative_reads_may_change() -> None:
+    """Neither captured ones nor arguments: a sum needs no numbers for its derivative."""
+    for offset in (np.full(2, 3.0), torch.full((2,), 3.0)):
+        captures = graph.jit(lambda x, offset=offset: np.exp(x) + offset)
+        takes = graph.jit(lambda x, offset: np.exp(x) + offset)
+        for f in (captures, lambda x, takes=takes, offset=offset: takes(x, offset)):
+            x = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
+            y = f(x)
+            offset += 1
+            y.sum().backward()
+            torch.testing.assert_close(x.grad, torch.exp(x.detach()))
+
+
+def test_backward_does_not_trace_again() -> None:
+    """Numbers of Python that change after the call have no effect on its derivative."""
+    factors = [2.0]
+    f = graph.jit(lambda x: x * x * factors[0])
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    y = f(x)
+    factors[0] = 5.0
+    y.sum().backward()
+    assert x.grad.tolist() == [4, 12]
+
+
+def test_operators_without_a_derivative_are_refused_by_backward() -> None:
+    source = "double twice(double x) { return x * 2; }"
+    twice = spy.Module.load_from_source(spy.default_device(), "without_derivative", source).twice
+    f = graph.jit(lambda x: twice(x))
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    y = f(x)
+    assert y.tolist() == [2, 2, 2]
+    with pytest.raises(graph.GraphError) as caught:
+        y.sum().backward()
+    assert caught.value.code == "E1044"
+
+
+def test_captured_arrays_whose_layout_changes_in_place_are_refused() -> None:
+    square, table = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), np.arange(6.0)
+    for f, x, change in (
+        (graph.jit(lambda x: x @ square), torch.eye(2), square.t_),
+        (graph.jit(lambda x: x * table), np.ones(6), lambda: table.resize(2, 3, refcheck=False)),
+    ):
+        f(x)
+        change()
+        with pytest.raises(graph.GraphError, match=r"test_torch.py[\s\S]*make it an argument") as caught:
+            f(x)
+        assert caught.value.code == "E1043"
+    other = graph.jit(lambda x: x @ square)
+    torch.testing.assert_close(other(torch.eye(2)), square)
+
+
+def test_captured_tensors_that_require_gradients_later() -> None:
+    w = torch.ones(3)
+    f = graph.jit(lambda x: x * w)
+    for x in (torch.ones(3), torch.ones(3, requires_grad=True), np.ones(3, np.float32)):
+        f(x)
+    w.requires_grad_()
+    for x in (torch.ones(3), torch.ones(3, requires_grad=True), np.ones(3, np.float32)):
+        with pytest.raises(graph.GraphError, match="is no argument") as caught:
+            f(x)
+        assert caught.value.code == "E1043"
 
 
 def test_tensors_that_are_refused() -> None:

@@ -70,7 +70,8 @@ class ForwardJob(TorchJob):
         return tensors[i if before is None else before].clone(memory_format=torch.contiguous_format)
 
     def carries(self, i: int) -> bool:
-        return self.site.slots[i].carries
+        slot = self.site.slots[i]
+        return slot.carries and not slot.writes
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         return ReverseJob(self.site, self.constants, self.threads, wanted)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
+from slangrad.graph.arrays.captured import Captured
 from slangrad.graph.ir.errors import (
     GraphError,
     TracedValueError,
@@ -30,7 +31,7 @@ from slangrad.graph.ir.errors import (
 )
 from slangrad.graph.ir.node import DType, Node, NodeAttributes, Shape, make
 from slangrad.graph.ir.ops import OPS
-from slangrad.graph.ir.values import ArrayValue, Operand, numpy_type, resolved
+from slangrad.graph.ir.values import Operand, is_array, numpy_type, shape_of
 
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
@@ -125,31 +126,6 @@ def unknown(function: Callable[..., object]) -> GraphError:
     is_whole = name.startswith(("np.linalg.", "np.fft."))  # its elements depend on all of an array
     advice = OUTSIDE if is_whole else f"{near}a Slang function can be called"
     return GraphError("E1040", f"{name} of a traced array is not known", INSTEAD.get(name, advice))
-
-
-class Captured:
-    """An array that is no argument of the function that reads it. Each call reads it anew."""
-
-    __slots__ = ("_held",)
-
-    def __init__(self, value: ArrayValue) -> None:
-        self._held = value
-
-    @property
-    def value(self) -> ArrayValue:
-        return resolved(self._held)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Captured) and other._held is self._held
-
-    def __hash__(self) -> int:
-        return id(self._held)
-
-    def __lt__(self, other: object) -> bool:
-        return False
-
-    def __repr__(self) -> str:
-        return f"<{type(self._held).__name__}>"
 
 
 class Array(NDArrayOperatorsMixin):
@@ -430,14 +406,10 @@ def lifted(value: object) -> Array:
         return constant(value)
     if isinstance(value, list | tuple):
         value = np.asarray(value)
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None:
+    if not is_array(value):
         raise GraphError("E1043", f"a {type(value).__name__} cannot be used with traced arrays")
-    if getattr(value, "requires_grad", False):
-        message = "a torch tensor that requires gradients is no argument of the function"
-        raise GraphError("E1043", message, "make it one, or x.detach()")
-    captured = Captured(value)
-    return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), captured=captured))
+    dtype = checked_type(numpy_type(value))
+    return Array(make("captured", [], shape_of(value), dtype, captured=Captured(value)))
 
 
 # --- functions of one element

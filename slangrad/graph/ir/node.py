@@ -20,7 +20,7 @@ from slangrad.base.process.threads import Interned
 from slangrad.graph.ir.errors import SourceLine, here
 
 if TYPE_CHECKING:
-    from slangrad.graph.arrays.array import Captured
+    from slangrad.graph.arrays.captured import Captured
     from slangrad.graph.attention import Streamed
     from slangrad.graph.calls import SlangCall
     from slangrad.graph.scan import ScanLoop

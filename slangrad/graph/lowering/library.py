@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.ops import letters_in
 
 NUMPY, TORCH = "numpy", "torch"
@@ -45,10 +46,13 @@ def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, n
 
     def ordered(x: np.ndarray, names: str, *order: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Axes in the order batch and `order`, and the same as matrices: a copy where axes do not lie one behind the
-        other."""
+        other, and where torch would have to read backwards."""
         x = x.transpose([names.index(c) for c in (*batch, *order[0], *order[1])])
         n, m = len(batch), len(batch) + len(order[0])
-        return x, x.reshape((*x.shape[:n], prod(x.shape[n:m]), prod(x.shape[m:])))
+        is_refused = library == TORCH and any(step < 0 for step in x.strides)
+        return x, (x.copy() if is_refused else x).reshape(
+            (*x.shape[:n], prod(x.shape[n:m]), prod(x.shape[m:]))
+        )
 
     def bound(a: np.ndarray, b: np.ndarray, result: np.ndarray) -> Run:
         views = (
@@ -79,8 +83,37 @@ def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, n
 
 
 def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Run:
+    """One product, one stack of products, or a loop over stacks: torch.matmul copies operands of which two batch axes
+    are no single one."""
     torch = sys.modules["torch"]
-    return partial(torch.matmul, torch.from_numpy(x), torch.from_numpy(y), out=torch.from_numpy(out))
+    sizes, strides = joined(out.shape[:-2], [array.strides[:-2] for array in (x, y, out)])
+    stacks = [
+        np.lib.stride_tricks.as_strided(array, (*sizes, *array.shape[-2:]), (*steps, *array.strides[-2:]))
+        for array, steps in zip((x, y, out), strides, strict=True)
+    ]
+    if not sizes:
+        return _torch_call(torch.mm, stacks)
+    if len(sizes) == 1:
+        return _torch_call(torch.bmm, stacks)
+    longest = max(range(len(sizes)), key=lambda i: (sizes[i], i))
+    others = [n for i, n in enumerate(sizes) if i != longest]
+    moved = [np.moveaxis(array, longest, -3) for array in stacks]
+    calls = [_torch_call(torch.bmm, [array[place] for array in moved]) for place in np.ndindex(*others)]
+
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run
+
+
+def _torch_call(function: Callable[..., object], arrays: Sequence[np.ndarray]) -> Run:
+    a, b, out = map(sys.modules["torch"].from_numpy, arrays)
+
+    def run() -> None:
+        function(a, b, out=out)
+
+    return run
 
 
 def _by_numpy(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Run:

@@ -19,7 +19,7 @@ from slangrad.graph.ir.node import Node, in_order, new_input, with_inputs
 from slangrad.graph.ir.ops import base_of, is_view, kind_of
 from slangrad.graph.rewriting.choices import CHOICES, WIDER, Choice, Graph
 from slangrad.graph.rewriting.fuse import Fusion, with_copies
-from slangrad.graph.rewriting.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, number
+from slangrad.graph.rewriting.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, divided_once, number
 
 MOST_STEPS = 20  # rules that follow each other at one place
 MOST_NEAR = 40  # readers that are looked at for the price of a choice
@@ -159,7 +159,7 @@ class Rewriter:
 
 def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
     """The outputs after all rules."""
-    return Rewriter(fast_math=fast_math).rewritten(outputs)
+    return divided_once(Rewriter(fast_math=fast_math).rewritten(outputs))
 
 
 def _fresh(roots: Iterable[Node], index: Mapping[Node, int]) -> dict[Node, None]:

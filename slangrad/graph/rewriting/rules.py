@@ -8,7 +8,7 @@ to graph, are functions of a node. A test runs both sides of each row on random 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from slangrad.graph.arrays.array import Array, constant, lifted
 from slangrad.graph.ir.layout import StridedLayout, dense
-from slangrad.graph.ir.node import DType, Node, make, new_input
-from slangrad.graph.ir.ops import OPS, base_of, is_view, letters_in
+from slangrad.graph.ir.node import DType, Node, make, new_input, rebuilt, with_inputs
+from slangrad.graph.ir.ops import OPS, base_of, behind_views, is_view, letters_in
 from slangrad.graph.ir.values import Operand
 
 Side = Callable[..., Operand]
@@ -289,9 +289,15 @@ def sum_with_a_pick(node: Node) -> Array | None:
         count, index = pick.inputs[0].inputs
         value, is_count = first_along(pick.inputs[1], axes), count.op == "count"
         is_count = is_count and count.attributes["axis"] == axes[0] and first_along(index, axes) is not None
-        if is_count and value is not None:
+        if is_count and value is not None and _is_within(index, count.shape[axes[0]]):
             return lifted(value + Array(rest).sum(axes))
     return None
+
+
+def _is_within(index: Node, size: int) -> bool:
+    """Whether an index counts places from 0 to the size. That of a whole row may be in the part of another worker."""
+    checked = base_of(index)
+    return checked.op == "index_in" and number(checked.inputs[1]) == size
 
 
 def sum_of_softmax(node: Node) -> Array | None:
@@ -312,6 +318,26 @@ def sum_of_softmax(node: Node) -> Array | None:
         if mask.op == "equal" and _is_largest(mask, node.inputs[1]):
             return constant(0, node.dtype).broadcast_to(node.shape)
     return None
+
+
+def divided_once(outputs: Sequence[Node]) -> list[Node]:
+    """The outputs with x * (1 / s) for x / s where s is the sum of a softmax, which is at least 1. A row divides once,
+    and results differ by rounding. It comes after all rules, since these match quotients."""
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        total, views = behind_views(inputs[1]) if node.op == "divide" else (node, ())
+        is_total = total.op == "sum" and total.size < node.size and _is_of_softmax(total.inputs[0], total)
+        if node.op != "divide" or not is_total or node.dtype.itemsize < 4:
+            return with_inputs(node, inputs)
+        inverse: Array = np.reciprocal(Array(total))  # type: ignore[assignment]  # NumPy calls back
+        factor = inverse.node
+        for view in views:
+            factor = with_inputs(view, (factor,))
+        product: Node = (Array(inputs[0]) * Array(factor)).node
+        product.place = node.place
+        return product
+
+    return rebuilt(outputs, change)
 
 
 def _is_of_softmax(e: Node, total: Node) -> bool:
@@ -378,7 +404,16 @@ def _placed(node: Node) -> list[Node]:
     return parts
 
 
+def sum_of_nothing(node: Node) -> Array | None:
+    """A sum or a product over no elements is 0. It stands first: where another rule moves a factor out of it, and the
+    factor is infinite as that of a mean of nothing, the product would be NaN."""
+    if node.op in ("sum", "einsum", "conv") and node.size and not all(x.size for x in node.inputs):
+        return constant(0, node.dtype).broadcast_to(node.shape)
+    return None
+
+
 FUNCTIONS: tuple[Replace, ...] = (
+    sum_of_nothing,
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
     map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
 )  # fmt: skip

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from hashlib import sha1
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,7 +26,9 @@ from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, Shape, new_input, topological_order
 from slangrad.graph.ir.values import ArrayValue, copied, device_of, is_array, layout_of, numpy_type
 from slangrad.graph.planning.plan import Plan
+from slangrad.graph.workers.comparison import SAME_LAYOUT, SAME_SETTINGS, SAME_START, digest_of
 from slangrad.graph.workers.connections.costs import Links
+from slangrad.graph.workers.connections.differences import PlanPart
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import SHARD, Spec, parts, shard, spec_of, whole
 from slangrad.graph.workers.search.search import searched
@@ -47,8 +48,8 @@ MODES = (None, "states", "parameters", AUTO)
 
 class WorkerParameters:
     """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state. `first`: the
-    numbers that workers begin with, as digests, and how they lie in memory. `owners`: the stages that have them, once
-    that is decided."""
+    numbers that workers begin with, as digests, and how they lie in memory; none of one worker. `owners`: the stages
+    that have them, once that is decided."""
 
     def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
         if partition not in MODES:
@@ -65,9 +66,9 @@ class WorkerParameters:
         self.shapes: list[Shape] = [tuple(map(int, tensor.shape)) for tensor in self.tensors]
         self.specs = [whole(len(shape)) for shape in self.shapes]
         self.cuts = self.specs
-        self._optimizer, self._mesh, self._partition = optimizer, mesh, partition
+        self._optimizer, self._mesh, self.partition = optimizer, mesh, partition
         self._is_cut = False
-        self.first: list[str] = []
+        self.first: list[PlanPart] = []
         self.owners: list[int] | None = None
 
     def planned_for(self, mesh: Mesh) -> WorkerParameters:
@@ -86,7 +87,7 @@ class WorkerParameters:
 
     def seen(self, parameter: Array) -> Array:
         """A parameter as the loss function gets it: whole, where only its storage is cut."""
-        return shard(parameter) if self._partition == "parameters" else parameter
+        return shard(parameter) if self.partition == "parameters" else parameter
 
     def cut(
         self, parameters: Sequence[Node], outputs: Sequence[Node], owners: list[int] | None = None
@@ -96,14 +97,36 @@ class WorkerParameters:
             return
         self.owners = owners
         if self._mesh.watch:
-            layouts = map(str, map(layout_of, self.tensors))
-            self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors), *layouts]
-        if self._partition == AUTO and self._mesh.cuts:
+            self.first = self._first_parts()
+        if self.partition == AUTO and self._mesh.cuts:
             return
         by_hand = _by_hand(parameters, outputs, self._mesh)
         specs = [by_hand.get(node, spec) for node, spec in zip(parameters, self.specs, strict=True)]
         rows = [self._in_rows(spec, shape) for spec, shape in zip(specs, self.shapes, strict=True)]
-        self._hold(rows if self._partition == "parameters" else specs, rows if self._partition else specs)
+        self._hold(rows if self.partition == "parameters" else specs, rows if self.partition else specs)
+
+    def parts(self) -> list[PlanPart]:
+        """Those that all workers have in common: how parameters and state are cut, and their first numbers."""
+        rows = list(zip(self._optimizer.names, self.specs, self.cuts, strict=True))
+        cuts = [PlanPart(f"the cut of parameter {name}", str(spec), SAME_SETTINGS) for name, spec, _ in rows]
+        cuts += [
+            PlanPart(f"the cut of the state of parameter {name}", str(cut), SAME_SETTINGS)
+            for name, _, cut in rows
+        ]
+        return [*cuts, *self.first]
+
+    def _first_parts(self) -> list[PlanPart]:
+        steps = PlanPart(
+            "the number of steps that the optimizer has made", str(self._optimizer.steps), SAME_START
+        )
+        rows = list(zip(self._optimizer.names, self.tensors, strict=True))
+        numbers = [
+            PlanPart(f"parameter {name}", digest_of(x), SAME_START, is_shown=False) for name, x in rows
+        ]
+        layouts = [
+            PlanPart(f"the layout of parameter {name}", str(layout_of(x)), SAME_LAYOUT) for name, x in rows
+        ]
+        return [steps, *numbers, *layouts]
 
     def _hold(self, specs: Sequence[Spec], cuts: Sequence[Spec]) -> None:
         """Go on with these parts."""
@@ -131,10 +154,10 @@ class WorkerParameters:
         """Of a worker, for each parameter with the sum of its gradients and its state; the least that is possible
         where partitions are to be found."""
         count, sums = parts(self._mesh.batch_cuts, self._mesh.cuts), 1
-        if self._partition == AUTO:
+        if self.partition == AUTO:
             count, sums = prod(self._mesh.cuts.values()), prod(self._mesh.cuts.values()) // count
-        numbers = count if self._partition in ("parameters", AUTO) else 1
-        states = count if self._partition else 1
+        numbers = count if self.partition in ("parameters", AUTO) else 1
+        states = count if self.partition else 1
         counts = []
         for shape, tensor, (_, update) in zip(
             self.shapes, self.tensors, self._optimizer.advance(is_planned=True), strict=True
@@ -146,7 +169,7 @@ class WorkerParameters:
 
     def cut_alike(self, gradients: Sequence[Node]) -> list[Node]:
         """The gradients, cut as the optimizer's state is."""
-        if self._partition == AUTO or not self._mesh.cuts:
+        if self.partition == AUTO or not self._mesh.cuts:
             return list(gradients)
         return [shard(Array(x), *spec.axes).node for x, spec in zip(gradients, self.cuts, strict=True)]
 
@@ -168,7 +191,7 @@ class WorkerParameters:
     ) -> Sharding | None:
         """The sharding of all nodes, None where it is not searched for. From now on the worker holds these parts.
         `outputs`: the loss and the updates; `batch_specs`: those of a batch, or of a micro-batch."""
-        if self._partition != AUTO or not self._mesh.cuts:
+        if self.partition != AUTO or not self._mesh.cuts:
             return None
         by_hand = _by_hand([variable.parameter for variable in variables], outputs, self._mesh)
         for i, variable in enumerate(variables):
@@ -187,7 +210,7 @@ class WorkerParameters:
     @property
     def counted(self) -> int:
         """The bytes of parameters and state that a limit of memory is for, too."""
-        if self._partition != AUTO:
+        if self.partition != AUTO:
             return 0
         sizes, count, updates = self._mesh.cuts, 0, self._optimizer.advance(is_planned=True)
         rows = zip(self.shapes, self.tensors, self.specs, self.cuts, updates, strict=True)
@@ -269,11 +292,6 @@ def _by_hand(parameters: Sequence[Node], outputs: Sequence[Node], mesh: Mesh) ->
         if node.op == SHARD and node.inputs[0].op == "input" and (spec := spec_of(node, mesh.sizes)).used:
             specs.setdefault(node.inputs[0], spec)
     return {node: specs[node] for node in parameters if node in specs}
-
-
-def digest_of(tensor: spy.Tensor) -> str:
-    """Equal for tensors of the same numbers."""
-    return sha1(np.ascontiguousarray(tensor.to_numpy()).data).hexdigest()
 
 
 def rows_of(arrays: Sequence[ArrayValue], mesh: Mesh) -> list[Node]:

@@ -19,11 +19,18 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from slangrad.graph.workers.connections.differences import (
+    PlanPart,
+    call_part,
+    decoded,
+    difference_text,
+    encoded,
+)
 from slangrad.graph.workers.connections.heartbeat import BEAT, Heartbeat, Sign
 
 if TYPE_CHECKING:
@@ -34,6 +41,11 @@ SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the sa
 GRACE = 1.0  # seconds in which data of another worker may still arrive
 FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
+COMPARISON = "the comparison of "
+CALL, SAME_CALLS = (
+    "the next call",
+    "all workers make the same steps, checkpoints and measurements, in the same order",
+)
 CHECK_THESE = (
     "they share the loss function, Slang modules and their paths, shapes and numbers of the batch, settings, "
     "the learning rate, captured arrays, and first parameters"
@@ -104,7 +116,8 @@ class Watch:
 
     def meet(self, name: str) -> None:
         """This worker begins an event of all workers. WorkerLost where others begin another one."""
-        self.agree(f"{name} after {self._done.get('steps', (0, 0))[0]} events")
+        event = f"{name} after {self._done.get('steps', (0, 0))[0]} events"
+        self.agree(event, parts=lambda: [call_part(event)])
 
     def note(self, collective: str, over: str) -> None:
         """This worker begins a collective over an axis."""
@@ -141,16 +154,18 @@ class Watch:
                     verdict = self._known() or self._apart_from() or self._gone(0, CUT)
             return self._error(verdict or self._late(collective, str(cause)), collective)
 
-    def agree(self, text: str, numbers: str = "") -> None:
+    def agree(
+        self, text: str, numbers: str = "", parts: Callable[[], Sequence[PlanPart]] = lambda: ()
+    ) -> None:
         """Return when all workers have come here with the same text, once, and with the same numbers then. WorkerLost,
-        with their ranks, where others have other ones."""
+        with their ranks and the first of `parts` that differs, where others have other ones."""
         if text in self._agreed:
             return
         name, key = f"plan {len(self._agreed) + 1}", text
         text = f"{text} {numbers}"
         self._note("steps", text)  # others may begin a step meanwhile, and wait for it in vain
         vote = self._heart.vote(name, text)
-        self.until(vote.has_ended.wait, f"the comparison of {name}")
+        self.until(vote.has_ended.wait, COMPARISON + name)
         most = Counter(vote.texts.values()).most_common(2)
         if len(most) == 1:
             self._agreed.add(key)
@@ -158,8 +173,17 @@ class Watch:
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
         odd = [rank for rank, sent in vote.texts.items() if sent != usual]
         usually = [rank for rank, sent in vote.texts.items() if sent == usual]
-        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {CHECK_THESE}"
-        raise self._error(Verdict((*odd, *usually), reason), f"the comparison of {name}")
+        said = self._difference(name, odd[0], usually[0], parts) or CHECK_THESE
+        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {said}"
+        raise self._error(Verdict((*odd, *usually), reason), COMPARISON + name)
+
+    def _difference(self, name: str, odd: int, usual: int, parts: Callable[[], Sequence[PlanPart]]) -> str:
+        """The first part that two workers do not have in common, on all workers."""
+        pair = sorted((odd, usual))
+        sent = encoded(parts()) if self.rank in pair else ""
+        vote = self._heart.vote(f"parts of {name}", sent, pair)
+        self.until(vote.has_ended.wait, COMPARISON + name)
+        return difference_text(decoded(vote.texts[odd]), decoded(vote.texts[usual]), odd, usual)
 
     # --- findings
 
@@ -204,7 +228,14 @@ class Watch:
 
     def _apart_from(self) -> Verdict | None:
         """Workers whose steps or exchanges are not this one's."""
-        apart = {rank: how for rank in list(self._heart.seen) if (how := self._differs(rank))}
+        apart = {
+            rank: how
+            for rank, seen in list(self._heart.seen.items())
+            if not (
+                self.at.startswith(COMPARISON) and seen.sign.at == self.at
+            )  # which will name the difference
+            and (how := self._differs(rank))
+        }
         if not apart:
             return None
         if self._apart is None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha1
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,12 +52,17 @@ class ReceivedSign:
 
 
 class Vote:
-    """A text of each worker. `texts`: of all by their ranks, when it has ended."""
+    """A text of each worker, or of those of some `ranks`. `texts`: of all by their ranks, when it has ended."""
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name, self.text = name, text
+    def __init__(self, name: str, text: str, ranks: Sequence[int]) -> None:
+        self.name, self.text, self.ranks = name, text, ranks
         self.texts: dict[int, str] = {}
         self.has_ended = Event()
+
+    @property
+    def equal(self) -> str:
+        """The key of the number of workers with this text."""
+        return f"{self.name}={sha1(self.text.encode()).hexdigest()}"
 
 
 class Heartbeat:
@@ -110,8 +116,9 @@ class Heartbeat:
         self._orders.append(partial(self._store.compare_set, "verdict", "", verdict))
         self._wake.set()
 
-    def vote(self, name: str, text: str) -> Vote:
-        vote = Vote(name, text)
+    def vote(self, name: str, text: str, ranks: Sequence[int] | None = None) -> Vote:
+        """The texts of all workers, or of some of them, on all; that of others is not read."""
+        vote = Vote(name, text, range(self.workers) if ranks is None else ranks)
         self._orders.append(partial(self._cast, vote))
         self._wake.set()
         return vote
@@ -164,20 +171,21 @@ class Heartbeat:
         self.looks += 1
 
     def _cast(self, vote: Vote) -> None:
-        self._store.set(f"{vote.name}/{self.rank}", vote.text)
-        self._store.add(f"{vote.name}={vote.text}", 1)
-        self._store.add(vote.name, 1)
+        if self.rank in vote.ranks:
+            self._store.set(f"{vote.name}/{self.rank}", vote.text)
+            self._store.add(vote.equal, 1)
+            self._store.add(vote.name, 1)
         self._vote = vote
 
     def _count(self, vote: Vote) -> None:
         """If all agree, two reads are enough."""
-        if self._store.add(vote.name, 0) < self.workers:
+        if self._store.add(vote.name, 0) < len(vote.ranks):
             return
-        texts = [vote.text.encode()] * self.workers
-        if self._store.add(f"{vote.name}={vote.text}", 0) < self.workers:
-            texts = self._store.multi_get([f"{vote.name}/{rank}" for rank in range(self.workers)])
+        texts = [vote.text.encode()] * len(vote.ranks)
+        if self._store.add(vote.equal, 0) < len(vote.ranks):
+            texts = self._store.multi_get([f"{vote.name}/{rank}" for rank in vote.ranks])
         self._vote = None
-        vote.texts = {rank: text.decode() for rank, text in enumerate(texts)}
+        vote.texts = {rank: text.decode() for rank, text in zip(vote.ranks, texts, strict=True)}
         vote.has_ended.set()
 
     def _may_leave(self, since: float) -> bool:

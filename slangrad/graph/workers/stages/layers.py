@@ -173,9 +173,10 @@ class Layers:
     owners: list[int]
 
     @property
-    def said(self) -> tuple[int, ...]:
-        """The numbers that must be equal on all workers."""
-        return self.stages, self.microbatches, *self.owners
+    def said(self) -> dict[str, object]:
+        """The numbers that must be equal on all workers, by their names."""
+        numbers = {"number of stages": self.stages, "number of micro-batches": self.microbatches}
+        return numbers | {"stages of the parameters": self.owners}
 
 
 ONE_STAGE = Layers(1, 1, {}, set(), [])

@@ -1,0 +1,90 @@
+"""The parts of a plan that all workers have in common, in the order in which an error names them.
+
+    settings, numbers, batch, parameters    "memory is 4096 on worker 1 and None on worker 0"
+    operators of the graph                  "operator %3 is f64[4] = sin %1 at program.py:7 on worker 1 and ..."
+    numbers that the graph reads            "parameter 'w' has other numbers on worker 1 than on worker 0"
+
+The numbers of a batch are not compared: each worker has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha1
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.ir.node import Node, text, topological_order, type_text
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.workers.connections.differences import PlanPart
+
+SAME_SETTINGS = "all workers pass the same settings"
+SAME_NUMBERS = "all workers set the same numbers"
+SAME_ROWS = "all workers pass arrays of the same shape and dtype: leave out or pad rows that remain"
+SAME_SHAPES = "all workers make the same model"
+SAME_LOSS = "all workers call the same loss function, which reads no rank and no other numbers"
+SAME_TEXT = "all workers load the same Slang text"
+SAME_ARRAY = "all workers read the same array: one seed, or one file"
+SAME_LAYOUT = "the axes of parameters lie in memory in the same order: np.ascontiguousarray(...)"
+SAME_START = "all workers begin with the same parameters: one seed, or one file"
+
+
+def setting_parts(settings: Mapping[str, object]) -> Iterator[PlanPart]:
+    for name, value in settings.items():
+        yield PlanPart(name, str(value), SAME_SETTINGS)
+
+
+def number_parts(numbers: Iterable[tuple[str, str]]) -> Iterator[PlanPart]:
+    """Of names and numbers of the optimizer and the batch."""
+    for name, number in numbers:
+        yield PlanPart(name, number, SAME_NUMBERS)
+
+
+def input_parts(
+    batch: Sequence[Node], parameters: Sequence[Node], names: Sequence[str]
+) -> Iterator[PlanPart]:
+    """Of the inputs for the rows of all workers, and for whole parameters with their `names`."""
+    for i, node in enumerate(batch):
+        yield PlanPart(f"array {i} of all workers' batch", type_text(node), SAME_ROWS)
+    for name, node in zip(names, parameters, strict=True):
+        yield PlanPart(f"parameter {name}", type_text(node), SAME_SHAPES)
+
+
+def graph_parts(outputs: Sequence[Node], of: str = "") -> Iterator[PlanPart]:
+    """Of each operator, of Slang functions by their names, which contain a digest of their modules, and of the bodies
+    of loops. Lines of the program are shown, and not compared: equal nodes of several functions have the line of the
+    first."""
+    order = topological_order(*outputs)
+    lines = text(*outputs, places=False).splitlines()
+    place_of = {node: node.place for node in order}
+    for node in reversed(
+        order
+    ):  # equal constants of a process are one node, so the first reader has a better line
+        place_of |= {x: node.place for x in node.inputs if x.op == "constant"}
+    for node, line in zip(order, lines, strict=False):
+        number, _, value = line.partition(": ")
+        yield PlanPart(f"operator {number}{of}", value, SAME_LOSS, str(place_of[node] or ""))
+    yield PlanPart(f"the list of results{of}", lines[-1], SAME_LOSS)
+    for node in order:
+        if node.op == "slang":
+            yield PlanPart(
+                "the Slang function", node.attributes["function"].called, SAME_TEXT, str(node.place or "")
+            )
+        elif node.op == "scan":
+            yield from graph_parts(node.attributes["loop"].outputs, " of a loop")
+
+
+def captured_parts(outputs: Sequence[Node], device: spy.Device) -> Iterator[PlanPart]:
+    """Of the numbers of arrays that the loss function finds elsewhere."""
+    for node in topological_order(*outputs):
+        if node.op == "captured":
+            numbers = digest_of(as_tensor(device, node.attributes["captured"].value))
+            yield PlanPart(
+                f"a captured array {type_text(node)}", numbers, SAME_ARRAY, str(node.place or ""), False
+            )
+
+
+def digest_of(tensor: spy.Tensor) -> str:
+    """Equal for tensors of the same numbers."""
+    return sha1(np.ascontiguousarray(tensor.to_numpy()).data).hexdigest()
