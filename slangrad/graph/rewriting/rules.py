@@ -289,9 +289,15 @@ def sum_with_a_pick(node: Node) -> Array | None:
         count, index = pick.inputs[0].inputs
         value, is_count = first_along(pick.inputs[1], axes), count.op == "count"
         is_count = is_count and count.attributes["axis"] == axes[0] and first_along(index, axes) is not None
-        if is_count and value is not None:
+        if is_count and value is not None and _is_within(index, count.shape[axes[0]]):
             return lifted(value + Array(rest).sum(axes))
     return None
+
+
+def _is_within(index: Node, size: int) -> bool:
+    """Whether an index counts places from 0 to the size. That of a whole row may be in the part of another worker."""
+    checked = base_of(index)
+    return checked.op == "index_in" and number(checked.inputs[1]) == size
 
 
 def sum_of_softmax(node: Node) -> Array | None:
@@ -397,7 +403,16 @@ def _placed(node: Node) -> list[Node]:
     return parts
 
 
+def sum_of_nothing(node: Node) -> Array | None:
+    """A sum or a product over no elements is 0. It stands first: where another rule moves a factor out of it, and the
+    factor is infinite as that of a mean of nothing, the product would be NaN."""
+    if node.op in ("sum", "einsum", "conv") and node.size and not all(x.size for x in node.inputs):
+        return constant(0, node.dtype).broadcast_to(node.shape)
+    return None
+
+
 FUNCTIONS: tuple[Replace, ...] = (
+    sum_of_nothing,
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
     map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
 )  # fmt: skip

@@ -20,7 +20,15 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
-from slangrad.graph.ir.node import Node, new_input, rebuilt, substituted, topological_order, with_inputs
+from slangrad.graph.ir.node import (
+    Node,
+    key_of,
+    new_input,
+    rebuilt,
+    substituted,
+    topological_order,
+    with_inputs,
+)
 from slangrad.graph.ir.ops import is_view, kind_of
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.planning.plan import Plan, Settings
@@ -33,6 +41,7 @@ from slangrad.graph.workers.stages.pieces import boundary_of
 
 SHARDS = 8
 ROWS = "rows"  # the axis of the mesh of shards
+COMBINED = ("all_reduce", "all_gather")  # collectives whose result all shards have
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
@@ -137,7 +146,7 @@ class ConsistentPlan:
         for node in order:
             level[node] = max((level[x] for x in node.inputs), default=0) + is_collective(node)
             varies[node] = node in placed or node in self._rows or any(varies[x] for x in node.inputs)
-            varies[node] &= node.op not in ("all_reduce", "all_gather")
+            varies[node] &= node.op not in COMBINED
         last = max(level[node] for node in outputs)
         ends = [[node for node in order if is_collective(node) and level[node] == p + 1] for p in range(last)]
         targets = [dict.fromkeys(x for node in nodes for x in node.inputs) for nodes in ends]
@@ -269,10 +278,24 @@ def _without_shards(outputs: Sequence[Node]) -> list[Node]:
 
 
 def _placed(outputs: Sequence[Node], others: Sequence[Node]) -> list[Node]:
-    """The nodes that depend on the number of the shard: their attributes differ in the graph of another one."""
+    """The nodes that depend on the number of the shard: the graph of another shard does not have them. Rules may fold
+    them in one graph alone, as an offset of 0. Both graphs have the same collectives, in the same order."""
+    numbers: dict[object, int] = {}
+    theirs = {number for _, number in _numbered(others, numbers)}
+    return [node for node, number in _numbered(outputs, numbers) if number not in theirs]
 
-    def attributes(node: Node) -> dict[str, object]:
-        return {name: value for name, value in node.attributes.items() if name != "collective"}
 
-    pairs = zip(topological_order(*outputs), topological_order(*others), strict=True)
-    return [a for a, b in pairs if a is not b and attributes(a) != attributes(b)]
+def _numbered(outputs: Sequence[Node], numbers: dict[object, int]) -> list[tuple[Node, int]]:
+    """All nodes with their numbers, which are equal for nodes of one content. `numbers`: those of contents so far."""
+    number_of: dict[Node, int] = {}
+    combined = 0
+    for node in topological_order(*outputs):
+        content: object = node
+        if node.op in COMBINED:  # equal on all shards, whatever it is of
+            content, combined = (node.op, combined), combined + 1
+        elif node.inputs:
+            attributes = tuple(pair for pair in key_of(node.attributes) if pair[0] != "collective")
+            inputs = tuple(number_of[x] for x in node.inputs)
+            content = node.op, inputs, attributes, node.shape, node.dtype
+        number_of[node] = numbers.setdefault(content, len(numbers))
+    return list(number_of.items())

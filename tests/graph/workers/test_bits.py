@@ -39,6 +39,27 @@ def test_workers_have_the_bits_of_one(loss: Callable[..., Any]) -> None:
             assert all(np.array_equal(a, b) for a, b in zip(made, after, strict=True))
 
 
+def test_the_key_of_dropout_is_a_number_of_the_batch() -> None:
+    """Rules fold an offset of 0 in the graph of the first shard alone."""
+
+    def loss(p: Any, x: Any, y: Any, key: Any) -> Any:
+        h = graph.random.dropout(graph.random.key(key), x @ p["w1"], 0.25)
+        return ((h @ p["w2"]).mean(1) - y).mean()
+
+    def worker(mesh: Mesh) -> tuple[list[Any], list[Any]]:
+        p = parameters()
+        step = graph.train(loss, spy.optim.SGD(p, lr=0.1), mesh=mesh, consistent="bits")
+        return [step(*rows_of(mesh, X, Y), np.uint32(key)) for key in range(3)], list(p.values())
+
+    losses, after = run({"data": 1}, worker)[0]
+    for found, made in run({"data": 4}, worker):
+        assert np.array_equal(found, losses)
+        assert all(np.array_equal(a, b) for a, b in zip(made, after, strict=True))
+    plain = parameters()
+    step = graph.train(loss, spy.optim.SGD(plain, lr=0.1))
+    np.testing.assert_allclose([step(X, Y, np.uint32(key)) for key in range(3)], losses, rtol=1e-12)
+
+
 def test_a_hundred_steps() -> None:
     losses, after = run({"data": 1}, trained(mlp, 100, np.float32))[0]
     (found, made), *_ = run({"data": 4}, trained(mlp, 100, np.float32))

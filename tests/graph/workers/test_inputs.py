@@ -131,13 +131,15 @@ def test_unusual_batches() -> None:
 
 @pytest.mark.parametrize("partition", [None, "parameters", "auto"])
 def test_a_mean_of_no_rows_is_that_of_numpy(partition: str | None) -> None:
-    """NaN, and its gradient is zero."""
+    """NaN, and its gradient is zero, also where a factor moves out of the product of the gradient."""
+    losses = [loss, lambda p, x, y: (x @ p["w"]).mean(), lambda p, x, y: ((x @ p["w"]) ** 2).mean()]
 
-    def trained(mesh: Mesh) -> Any:
-        step = graph.train(loss, spy.optim.SGD(parameters(), lr=0.1), mesh=mesh, partition=partition)
+    def trained(mesh: Mesh, of: Any) -> Any:
+        step = graph.train(of, spy.optim.SGD(parameters(), lr=0.1), mesh=mesh, partition=partition)
         w = step(X[:0], Y[:0]), step.parameters["w"]
         return w[0], getattr(w[1], "to_numpy", lambda: w[1])()
 
-    for value, w in run({"data": 2}, trained):
-        assert np.isnan(value)
-        np.testing.assert_array_equal(w, parameters()["w"])
+    for of in losses:
+        for value, w in run({"data": 2}, lambda mesh, of=of: trained(mesh, of)):
+            assert np.isnan(value)
+            np.testing.assert_array_equal(w, parameters()["w"])

@@ -45,6 +45,11 @@ def by_columns(p: Any, x: Any, y: Any) -> Any:
     return mlp({**p, "w1": w1, "w2": w2}, x, y)
 
 
+def by_classes(p: Any, x: Any, y: Any) -> Any:
+    """Each worker has the scores of some classes; the label of a row may be a class of another worker."""
+    return mlp({**p, "w2": graph.shard(p["w2"], None, "model")}, x, y)
+
+
 def normalized(p: Any, x: Any, y: Any) -> Any:
     """Mean and variance are those of all rows."""
     h = x @ p["w1"]
@@ -87,6 +92,7 @@ CASES = {
     "parameters and model": Case(
         by_columns, {"data": 2, "model": 2}, "parameters", held=((6, 8), (8,), (4, 8), (4,))
     ),
+    "classes": Case(by_classes, {"model": 2}, batch=(), held=((12, 16), (16,), (16, 4), (8,))),
     "two axes of rows": Case(mlp, {"nodes": 2, "gpus": 2}, "parameters", held=((3, 16), (4,), (4, 8), (2,))),
     "statistics of all rows": Case(normalized, {"data": 2}),
     "dropout": Case(dropped, {"data": 4}),
