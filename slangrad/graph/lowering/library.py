@@ -107,7 +107,7 @@ def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Ru
     return run
 
 
-def _torch_call(function: Callable[..., object], arrays: Sequence[np.ndarray]) -> Run:
+def _torch_call(function: Callable[..., None], arrays: Sequence[np.ndarray]) -> Run:
     a, b, out = map(sys.modules["torch"].from_numpy, arrays)
 
     def run() -> None:
