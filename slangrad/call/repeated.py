@@ -16,13 +16,15 @@ copies, updates wrappers), every run is an ordinary call. After a reload it is b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 from slangrad.call.binding.request import RESULT, CallSettings
 from slangrad.call.caller import Caller, copied
 from slangrad.call.plans.plan import FixedLaunch
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from slangrad.call.sessions import Session
@@ -146,6 +148,88 @@ class RepeatedCall:
             self._bind()
         returned = self._run()
         return self._result if returned is None else returned
+
+
+NUMBERS = (int, float, bool)
+
+
+class SameCall:
+    """The launch of the last call of a function, for further calls with the same objects: numbers, and Tensors whose
+    memory is that of then. It keeps no Tensor alive.
+
+        ready = same.ready(caller, args, result)                a launch, None where it does not fit
+        same.follow(caller, settings, args, result)             after an ordinary call
+
+    The second call in a row with the same objects prepares the launch, which is replaced as a whole, since threads may
+    use it at a time. To prepare takes as long as a call, so the next launch needs twice as many calls in a row.
+    """
+
+    __slots__ = ("_needed", "_ready", "_repeats", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] = ()  # the caller and the addresses of the objects of the last call
+        self._repeats = 0  # since then
+        self._needed = 1
+        self._ready: ReadyLaunch | None = None
+
+    def ready(self, caller: Caller, args: tuple[object, ...], result: object) -> ReadyLaunch | None:
+        """The launch of a call outside of check mode with the same objects. `result` is None if none is given."""
+        ready = self._ready
+        if ready is None or ready.caller is not caller or ready.changes != Tensor.changes:
+            return None
+        finders = ready.finders
+        if len(finders) != len(args) + 1 or finders[-1]() is not result or caller.checking is not None:
+            return None
+        for find, value in zip(finders, args):
+            if find() is not value:
+                return None
+        return ready
+
+    def follow(
+        self, caller: Caller, settings: CallSettings, args: tuple[object, ...], result: object
+    ) -> None:
+        """Prepare the launch of a call that has just been made, if it had the objects of the one before."""
+        seen = (caller, *map(id, args), id(result))
+        if seen != self._seen:
+            self._seen, self._repeats = seen, 0
+            return
+        self._repeats += 1
+        if self._repeats < self._needed:
+            return
+        self._repeats, self._needed = 0, 2 * self._needed
+        if (
+            caller.checking is None
+            and settings.result is None
+            and not settings.given
+            and _may_stay(args, result)
+        ):
+            changes = Tensor.changes
+            launch, returned = caller.fixed(settings, args, {} if result is None else {RESULT: result})
+            if launch is not None and (returned is None or returned is result):
+                run = caller.session.device.runtime.prepare(launch.kernel, launch.arguments, launch.grid)
+                finders = [*map(_finder, args), _finder(result)]
+                self._ready = ReadyLaunch(caller, changes, finders, run, returned is not None)
+
+
+class ReadyLaunch(NamedTuple):
+    """A launch, the functions that find its objects, and the number of changes of Tensors at that time. `returns`:
+    whether the call returns the given result."""
+
+    caller: Caller
+    changes: int
+    finders: list[Callable[[], object]]
+    run: Callable[[], None]
+    returns: bool
+
+
+def _may_stay(args: tuple[object, ...], result: object) -> bool:
+    """Whether objects tell by themselves that a call is the same."""
+    given = result is None or type(result) is Tensor
+    return given and all(type(value) is Tensor or type(value) in NUMBERS for value in args)
+
+
+def _finder(value: HostValue) -> Callable[[], object]:
+    return ref(value) if type(value) is Tensor else lambda: value
 
 
 def _memory_of(value: object) -> list[object]:

@@ -58,6 +58,7 @@ class Tensor(StridedView):
     (3, 1)."""
 
     __slots__ = ("_grad_in", "_grad_out")
+    changes = 0  # how often a Tensor got other memory, or other gradients
 
     def __init__(
         self,
@@ -425,6 +426,7 @@ class Tensor(StridedView):
             raise ValueError("target: Usage flags and memory type of both storages must match")
         view = View(target.shape, target.strides, target.offset)
         self._set(target.storage, self.element_type, self._dtype, view)
+        Tensor.changes += 1
 
     def _viewed(self, change: Callable[[Tensor], View]) -> Tensor:
         """The view `change(self)` with the views `change(gradient)` of the gradients."""
@@ -454,6 +456,7 @@ class Tensor(StridedView):
                 "it needs the usage unordered_access"
             )
         self._grad_in = grad
+        Tensor.changes += 1
 
     @property
     def grad_out(self) -> Tensor | None:
@@ -468,6 +471,7 @@ class Tensor(StridedView):
                 "grad_out: gradients are added here, and the memory belongs to a read-only array"
             )
         self._grad_out = grad
+        Tensor.changes += 1
 
     @property
     def grad(self) -> Tensor:

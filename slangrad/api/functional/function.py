@@ -19,6 +19,7 @@ from slangrad.base.process.unique import Unique
 from slangrad.call.binding.launchable import Launchable
 from slangrad.call.binding.request import (
     APPEND,
+    RESULT,
     CallSettings,
     GlobalSource,
     Tree,
@@ -28,7 +29,7 @@ from slangrad.call.binding.request import (
 )
 from slangrad.call.caller import AnswersCalls, Caller
 from slangrad.call.plans.packing import Compiled
-from slangrad.call.repeated import RenewedCaller, RepeatedCall
+from slangrad.call.repeated import RenewedCaller, RepeatedCall, SameCall
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
@@ -90,7 +91,7 @@ class Function(Unique):
     `return_type` and so on return changed copies."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_backward", "_bound", "_calls", "_group", "_kernel", "_modes", "_settings",
+    __slots__ = ("__weakref__", "_backward", "_bound", "_calls", "_group", "_kernel", "_modes", "_same", "_settings",
                  "_tangent", "module", "name", "struct")
     # fmt: on
 
@@ -114,6 +115,7 @@ class Function(Unique):
         self._bound: tuple[HostValue, ...] = ()  # `this` of the method of one object
         self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
+        self._same = SameCall()
 
     def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
         """Call it: once for each element of the arguments, after broadcasting.
@@ -137,8 +139,18 @@ class Function(Unique):
         caller = self._calls.now
         if caller.generation.expired:
             caller = self._calls.renewed()
+        result = kwargs.get(RESULT) if kwargs else None
+        is_plain = len(kwargs) == (result is not None) and not self._bound
+        if is_plain:
+            ready = self._same.ready(caller, args, result)
+            if ready is not None:
+                ready.run()
+                return result if ready.returns else None
         try:
-            return caller.call(self._settings, self._bound + args, kwargs)
+            returned = caller.call(self._settings, self._bound + args, kwargs)
+            if is_plain and (returned is None or returned is result):  # nothing was made
+                self._same.follow(caller, self._settings, args, result)
+            return returned
         except AnswersCalls as answer:
             return answer.value.__slangrad_call__(self, args, kwargs)
 
