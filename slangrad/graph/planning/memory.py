@@ -16,7 +16,7 @@ from random import Random
 from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.node import Node
 from slangrad.graph.lowering.emit import RESULT
-from slangrad.graph.lowering.steps import Holder, KernelStep, MemoryPart, PlanStep
+from slangrad.graph.lowering.steps import Holder, KernelStep, MemoryPart, PlanStep, ProductStep
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
@@ -138,7 +138,9 @@ def _is_run(source: MemoryPart, target: MemoryPart) -> bool:
 
 def _is_other(step: PlanStep, whole: Holder) -> bool:
     """Whether a step does more with an array than to write another part of it."""
-    return not isinstance(step, KernelStep) or any(part.holder is whole for part in step.reads.values())
+    return not isinstance(step, KernelStep | ProductStep) or any(
+        part.holder is whole for part in step.reads.values()
+    )
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:
