@@ -15,7 +15,7 @@ from functools import wraps
 from inspect import signature
 from math import prod
 from operator import index
-from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack
+from typing import Any, Literal, NoReturn, ParamSpec, TypeGuard, TypeVar, Unpack
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -123,6 +123,7 @@ class Array(NDArrayOperatorsMixin):
 
     __slots__ = ("node",)
     __array_priority__ = 1000
+    node: Node
 
     def __init__(self, node: Node) -> None:
         _set_node(self, node)
@@ -296,8 +297,9 @@ class Array(NDArrayOperatorsMixin):
         sizes = list(map(index, shape if len(shape) > 1 or is_number else shape[0]))
         if order != "C":
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
-        if sizes.count(-1) == 1 and prod(sizes):
-            sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
+        count: int = prod(sizes)
+        if sizes.count(-1) == 1 and count:
+            sizes[sizes.index(-1)] = self.size // max(1, -count)
         target = tuple(sizes)
         if prod(target) != self.size or min(target, default=0) < 0:
             message = f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
@@ -379,7 +381,7 @@ class Array(NDArrayOperatorsMixin):
 _set_node = vars(Array)["node"].__set__
 
 
-def is_scalar(value: object) -> bool:
+def is_scalar(value: object) -> TypeGuard[Array]:
     """Whether a value is a traced array without dimensions."""
     return isinstance(value, Array) and not value.shape
 
