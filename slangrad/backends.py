@@ -1,7 +1,7 @@
 """Targets of the host, without the compiler: the devices of their kernels, and the form of their code on disk.
 
     backend = backend_of("cpu")  backend_of("cuda:sm_90") names an architecture
-    backend.device(options)      memory and launches
+    backend.device(options, 0)   memory and launches, of a GPU by its number
     backend.identity()           this processor and this LLVM, as a part of the keys of kernels on disk
     backend.load(data)           a kernel from the bytes of its image, and the data stored with it
 
@@ -39,7 +39,7 @@ class Backend:
     code is kept."""
 
     traits: Traits
-    device: Callable[[Options], Device]
+    device: Callable[[Options, int], Device]
     identity: Callable[[], str] | None = None
     load: Callable[[bytes], tuple[Kernel, Json]] | None = None
 
@@ -76,8 +76,12 @@ def load_image(data: bytes) -> tuple[Kernel, Json]:
     return image.kernel(load_object_code), image.about
 
 
-def cuda_device(options: Options) -> Device:
-    device: Device = CUDA_DEVICE.CudaDevice(options)
+def cpu_device(options: Options, index: int = 0) -> Device:
+    return CpuDevice(options)
+
+
+def cuda_device(options: Options, index: int = 0) -> Device:
+    device: Device = CUDA_DEVICE.CudaDevice(options, index)
     return device
 
 
@@ -95,8 +99,8 @@ def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
 
 
 BACKENDS = {
-    "cpu": Backend(CPU, CpuDevice, cpu_identity, load_image),
-    "interpreter": Backend(INTERPRETER, CpuDevice),
+    "cpu": Backend(CPU, cpu_device, cpu_identity, load_image),
+    "interpreter": Backend(INTERPRETER, cpu_device),
     "cuda": Backend(CUDA, cuda_device, cuda_identity, load_cuda_image),
 }
 

@@ -178,4 +178,4 @@ class Sum(TorchJob):
 
 def zeros(tensor: torch.Tensor) -> torch.Tensor:
     """Dense zeros of the tensor's shape."""
-    return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)

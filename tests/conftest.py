@@ -75,6 +75,7 @@ def _freeze():
 NOT_ON_CUDA = (
     "the host cannot reach this device's memory",
     "inside of a list for a device that",
+    "this PyTorch does not have the GPU",
 )
 
 

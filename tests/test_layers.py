@@ -66,6 +66,7 @@ LATE_MODULES = {
     ("tensors", "slangrad.marshal.reflection.buffer_cursor"),  # elements by the names of their fields
     ("tensors", "slangrad.marshal.host.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
+    ("tensors", "slangrad.tensors.gpu_exchange"),
     ("tensors", "slangrad.tensors.images"),
     ("tensors", "PIL.Image"),
     ("tensors", "slangrad.api.devices.current"),  # the device of what is unpickled

@@ -387,7 +387,7 @@ class _Outputs:
 
     leaf: TaughtLeaf
 
-    def maker(self, device: object, shape: Sizes) -> Callable[[], CarriedValue]:
+    def maker(self, device: object, shape: Sizes, place: str | None) -> Callable[[], CarriedValue]:
         leaf = self.leaf
         owner = leaf.types.program().device_module.session.device
         context = CallContext(owner, Shape(shape), MODES[leaf.mode])

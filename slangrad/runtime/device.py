@@ -134,6 +134,8 @@ class Device(ABC):
     printed: Printed  # what kernels print
     memory = HOST_MEMORY  # where its blocks come from
     is_closed = False
+    index = 0  # of a GPU
+    place_of_torch: str | None = None  # the device of PyTorch's tensors in the same memory; None is the CPU
     reaches_host = True  # whether kernels reach memory of the host, and the host that of the device
 
     def close(self) -> None:
@@ -152,10 +154,22 @@ class Device(ABC):
         """The target of kernels for this device: the backend's name, with an architecture where it has several."""
         return backend
 
+    def holds(self, home: object) -> bool:
+        """Whether kernels reach memory of this home: a device, None for the host, "cuda:0" for PyTorch on that GPU."""
+        return home in (None, self)
+
     @property
     def runtime(self) -> Device:
         """Itself. Objects with a device of the runtime behind them have this attribute, too."""
         return self
+
+    def precede(self, stream: int | None) -> None:
+        """What another library puts on its stream of the GPU comes after all launches so far; None is PyTorch's."""
+        return
+
+    def follow(self, stream: int) -> None:
+        """Launches come after what another library has put on its stream of the GPU."""
+        return
 
     def memory_beside_launches(self) -> int:
         """Bytes that launches have besides arguments and tensors."""

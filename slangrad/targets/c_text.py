@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.backends import Backend
+from slangrad.backends import Backend, cpu_device
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
@@ -21,7 +21,6 @@ from slangrad.ir.data.types import Pointer, Scalar, Type, pointer_of
 from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.ir.ops.primitives import COMPARE, PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
-from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
@@ -308,7 +307,7 @@ def write_c(kernel: FlatKernel) -> list[Line]:
 
 # The listing is all there is.
 TARGET = Target(
-    Backend(C_TEXT, CpuDevice),
+    Backend(C_TEXT, cpu_device),
     (Stage("c", write_c, None, lambda lines: lines),),
     lambda lines: BuiltKernel(None),
 )

@@ -24,12 +24,13 @@ from slangrad.runtime.device import Device, MemoryRegion
 from slangrad.runtime.memory import MemoryBlock, foreign_block
 from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import element_type as find_element_type
-from slangrad.tensors.element_types import holds_structs, numpy_layout
+from slangrad.tensors.element_types import from_numpy_type, holds_structs, numpy_layout
 from slangrad.tensors.shape import check_count, contiguous_strides
 from slangrad.tensors.torch_types import TORCH
-from slangrad.tensors.views import reach
+from slangrad.tensors.transfer import SharedArray
+from slangrad.tensors.views import View, reach
 
-FORMATS = Late("slangrad.tensors.formats")
+FORMATS, EXCHANGE = Late("slangrad.tensors.formats"), Late("slangrad.tensors.gpu_exchange")
 BYTES = np.dtype(np.uint8)
 
 
@@ -212,9 +213,10 @@ class Buffer:
             )
         dtype = numpy_layout(element)[0]
         region = MemoryRegion(self.address + offset, sizes, tuple(step * size for step in steps), dtype)
+        if not self.runtime.reaches_host:
+            return EXCHANGE.torch_view(self.runtime, region, self, self.frozen)
         array = self.runtime.host_view(region, self)
-        if array is None:
-            raise BufferError("the host cannot reach this device's memory; use buffer.to_numpy()")
+        assert array is not None, "the host reaches the memory"
         if self.frozen:
             raise BufferError("PyTorch has no read-only tensors: use torch.from_numpy(buffer.to_numpy())")
         return TORCH.from_numpy(array)
@@ -282,6 +284,29 @@ class Buffer:
     def _check_range(self, offset: int, size: int) -> None:
         if offset < 0 or size < 0 or offset + size > self.size:
             raise ValueError(f"offset: bytes {offset} to {offset + size} are not in a buffer of {self.size}")
+
+
+SharedView = tuple[
+    Buffer, Type, object, View
+]  # of a tensor: storage, elements, how they are shown, and the view
+
+
+def shared_view(
+    device: object,
+    array: AnyArray,
+    shared: SharedArray,
+    element: Type | None,
+    usage: BufferUsage,
+    dtype: object,
+) -> SharedView:
+    """A view of another library's memory; the array, whose memory that is, stays alive. `element`: None for its own."""
+    frozen = not array.flags.writeable
+    if frozen:
+        usage &= ~BufferUsage.unordered_access
+    element = from_numpy_type(array.dtype) if element is None else element
+    assert element is not None, array.dtype
+    storage = Buffer.foreign(device, element, shared.address, shared.size, array, usage, frozen)
+    return storage, element, dtype, shared.view
 
 
 def as_source(data: object, argument: str) -> AnyArray:

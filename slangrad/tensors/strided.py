@@ -25,12 +25,13 @@ from slangrad.tensors.element_types import TypeView, holds_structs, structured_d
 from slangrad.tensors.host_values import assign, item, listed
 from slangrad.tensors.operators import Operators
 from slangrad.tensors.shape import Shape, is_contiguous
-from slangrad.tensors.torch_types import host_array_of, torch_tensor_of
+from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 
 IMAGES = Late("slangrad.tensors.images")
 CURSOR = Late("slangrad.marshal.reflection.buffer_cursor")
+EXCHANGE = Late("slangrad.tensors.gpu_exchange")
 
 
 class StridedView(Operators):
@@ -175,12 +176,17 @@ class StridedView(Operators):
 
     def to_torch(self) -> HostValue:
         """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`.
-        Read-only tensors, and those with negative strides, are copied, because PyTorch cannot use their memory."""
+        Read-only tensors, and those with negative strides, are copied, because PyTorch cannot use their memory. Memory
+        of a GPU stays there. BufferError if PyTorch does not have the GPU."""
+        if not self.storage.runtime.reaches_host:
+            frozen = not self.writable or self.storage.frozen
+            return EXCHANGE.torch_view(self.storage.runtime, self._region(), self.storage, frozen)
         return torch_tensor_of(self.host_view())
 
-    def copy_from_torch(self, tensor: object) -> None:
-        """Overwrite all elements, as `copy_from_numpy` does."""
-        self.copy_from_numpy(np.ascontiguousarray(host_array_of(tensor)))
+    def copy_from_torch(self, tensor: HostValue) -> None:
+        """Overwrite all elements, as `copy_from_numpy` does, with those of a torch tensor, from wherever it lies."""
+        on_host = tensor.cpu() if is_torch_type(type(tensor)) and tensor.is_cuda else tensor
+        self.copy_from_numpy(np.ascontiguousarray(host_array_of(on_host)))
 
     def clear(self, command_encoder: HostValue = None) -> None:
         """Set the elements of this view to zero, at once or as a command of an encoder."""
@@ -254,19 +260,51 @@ class StridedView(Operators):
         values = self.to_numpy()
         return values if dtype is None else values.astype(dtype)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        """The memory itself for libraries on the same GPU, as CuPy and Numba; tensors of the CPU have none."""
+        if self.storage.runtime.reaches_host:
+            raise AttributeError("__cuda_array_interface__: the tensor lies on the CPU")
+        self.storage.runtime.precede(0)
+        shown: dict[str, object] = EXCHANGE.interface(self._region())
+        return shown | {"data": (self.address, not self.writable)}
+
     def __dlpack__(self, **options: HostValue) -> HostValue:
-        """The memory itself, for other libraries. BufferError for negative strides: PyTorch would end the process,
-        and the protocol does not say which library reads it."""
-        shown = self.host_view()
-        if options.get("copy") is True:
-            return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
-        if any(step < 0 for step in shown.strides):
+        """The memory itself, for other libraries. On a GPU `stream` is theirs, which then waits for all launches.
+        BufferError for negative strides: PyTorch would end the process, and the protocol does not say which library
+        reads it."""
+        if options.get("copy") is not True and min(self.strides, default=0) < 0:
             raise BufferError(
                 f"a tensor with strides {tuple(self.strides)} cannot share its memory, as other libraries take no "
                 "negative ones: tensor.copy(), tensor.to_torch() and copy=True are copies, tensor.host_view() is an "
                 "array of NumPy that shares it"
             )
+        if not self.storage.runtime.reaches_host:
+            return self._gpu_capsule(**options)
+        shown = self.host_view()
+        if options.get("copy") is True:
+            return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
         return shown.__dlpack__(**options)
 
+    def _gpu_capsule(
+        self,
+        *,
+        stream: int | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+        max_version: object = None,
+    ) -> object:
+        runtime = self.storage.runtime
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) != (EXCHANGE.HOST_KIND, 0) or copy is False:
+                raise BufferError(f"dl_device: the tensor lies on {self.__dlpack_device__()}")
+            return self.to_numpy().__dlpack__()
+        region, owner = self._region(), self.storage
+        if copy:
+            region, owner = EXCHANGE.copied(runtime, region)
+        return EXCHANGE.capsule(runtime, region, owner, stream)
+
     def __dlpack_device__(self) -> tuple[int, int]:
+        if not self.storage.runtime.reaches_host:
+            return EXCHANGE.GPU_KIND, self.storage.runtime.index
         return self.host_view().__dlpack_device__()

@@ -23,13 +23,14 @@ from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.ir.data.types import Type
 from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
+from slangrad.tensors.buffer import shared_view as view_of_shared
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
+from slangrad.tensors.element_types import derivative_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.host_values import assign, iterated
 from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
-from slangrad.tensors.strided import IMAGES, StridedView
+from slangrad.tensors.strided import EXCHANGE, IMAGES, StridedView
 from slangrad.tensors.torch_types import host_array_of
 from slangrad.tensors.transfer import SharedArray, filled, host_array, import_array, shared_memory
 from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
@@ -199,13 +200,17 @@ class Tensor(StridedView):
         dtype: object = None,
         copy: bool | None = None,
     ) -> Tensor:
-        """A tensor over the memory of another library's array, which stays alive with it.
+        """A tensor over the memory of another library's array, which stays alive with it. On a GPU the array lies on
+        that GPU, or on the host and is copied.
 
         Read-only memory becomes a read-only tensor. `copy`: False refuses memory that cannot be shared, True always
         copies; None copies only if it cannot be shared.
         """
-        array = source.host_view() if isinstance(source, Tensor) else host_array(source)
         element = None if dtype is None else find_element_type(dtype)
+        if not runtime_of(device).reaches_host and EXCHANGE.is_on_gpu(source):
+            tensor = _make(*EXCHANGE.view_on_gpu(device, source, element, usage, dtype))
+            return tensor.copy() if copy else tensor
+        array = source.host_view() if isinstance(source, Tensor) else host_array(source)
         shared = None if copy else _shared(device, array, element)
         if shared is None:
             if copy is False:
@@ -214,19 +219,15 @@ class Tensor(StridedView):
                     "be used as it lies"
                 )
             return Tensor.from_numpy(device, array, usage, dtype=dtype)
-        if not array.flags.writeable:
-            usage &= ~BufferUsage.unordered_access
-        frozen = not array.flags.writeable
-        element_found = from_numpy_type(array.dtype) if element is None else element
-        assert element_found is not None, array.dtype
-        storage = Buffer.foreign(device, element_found, shared.address, shared.size, array, usage, frozen)
-        return _make(storage, element_found, dtype, shared.view)
+        return _make(*view_of_shared(device, array, shared, element, usage, dtype))
 
     @staticmethod
     def from_torch(
-        device: object, tensor: object, dtype: object = None, usage: BufferUsage = READ_WRITE
+        device: object, tensor: HostValue, dtype: object = None, usage: BufferUsage = READ_WRITE
     ) -> Tensor:
         """A copy of a PyTorch tensor. With `dtype` the last dimensions become vectors, matrices or structs."""
+        if not runtime_of(device).reaches_host and EXCHANGE.is_on_gpu(tensor):
+            return Tensor.from_dlpack(device, tensor.detach().contiguous(), usage, dtype=dtype, copy=True)
         return Tensor.from_dlpack(device, host_array_of(tensor), usage, dtype=dtype, copy=True)
 
     @staticmethod
@@ -251,7 +252,10 @@ class Tensor(StridedView):
     def copy(self) -> Tensor:
         """The same values in memory of their own on the same device, without gaps; gradients are copied as well."""
         copied = self._like(zero=False)
-        copied.put_elements(self.elements())
+        if self._contiguous:
+            self.storage.runtime.copy(copied.address, self.address, self.element_count * self.element_size)
+        else:
+            copied.put_elements(self.elements())
         grad_in, grad_out = self._grad_in, self._grad_out
         copied._grad_in = None if grad_in is None else grad_in.copy()
         if grad_out is grad_in:

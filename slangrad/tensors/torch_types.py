@@ -1,6 +1,7 @@
 """PyTorch's dtypes and tensors without importing PyTorch: a program that passes a torch tensor has imported it.
 
 element_of(torch.float32)  ->  f32      element_of(torch.bfloat16)  ->  None      dtype_of(f32)  ->  torch.float32
+home_of_torch(x)           ->  "cuda:0" on that GPU, None on the CPU
 is_torch_type(type(x))     ->  whether x is a torch tensor, of a subclass too
 host_array_of(x)           ->  its memory as an array; torch_tensor_of(array)  ->  a tensor over the array's memory
 
@@ -33,6 +34,7 @@ class TorchTensor(Protocol):
     device: object
     layout: object
     is_cpu: bool
+    is_cuda: bool
     shape: tuple[int, ...]
 
     def data_ptr(self) -> int: ...
@@ -70,6 +72,17 @@ def dtype_of(scalar: Scalar) -> object:
     if dtype is None:
         dtype = _dtypes[scalar] = getattr(TORCH, numpy_layout(scalar)[0].name)
     return dtype
+
+
+def home_of_torch(tensor: TorchTensor) -> str | None:
+    """The GPU that the memory is on, by PyTorch's name; None for memory of the host."""
+    return None if tensor.is_cpu else str(tensor.device)
+
+
+def has_gpu() -> bool:
+    """Whether PyTorch is loaded and has a GPU."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_available())
 
 
 _lock = kept_at_fork(Lock(), BRIEF)

@@ -131,8 +131,15 @@ def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
 
 def test_a_device_for_torch_is_one_as_all_others(no_current_device) -> None:
     assert spy.create_torch_device(include_paths=[spy.SHADER_PATH]).type == spy.DeviceType.cpu
-    with pytest.raises(spy.CallError, match=r"(?s)E1015.*'cuda:0'.*pass 'cpu'"):
-        spy.create_torch_device(torch_device="cuda:0")
+    assert spy.create_torch_device("cpu", torch_device="cpu").type == spy.DeviceType.cpu
+    for wrong, message in (
+        (("cpu", "cuda:0"), "'cuda:0' does not fit a device of type 'cpu'"),
+        ((None, "mps"), r"no backend for 'mps'[^$]*pass 'cpu' or 'cuda'"),
+        (("cuda", "cpu"), "'cpu' does not fit a device of type 'cuda'"),
+        ((None, "cuda:x"), "'cuda:x' has no number of a GPU"),
+    ):
+        with pytest.raises(spy.CallError, match=rf"E1015.*{message}"):
+            spy.create_torch_device(*wrong)
 
 
 def test_fences(device) -> None:

@@ -3,6 +3,7 @@
 import gc
 import re
 import weakref
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,64 @@ def test_training_with_a_limit() -> None:
     assert step.explain(X).plan.peak <= peak * 7 // 10
     for a, b in zip(*trained, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def chain(ws: Any, x: Any) -> Any:
+    """Layers each of which reads the one before it alone."""
+    for w in ws:
+        x = np.tanh(x @ w)
+    return (x * x).sum()
+
+
+def matrices(count: int) -> list[Any]:
+    return [RNG.normal(size=(32, 32)) * 0.2 for _ in range(count)]
+
+
+def least_of(function: Any, *args: Any) -> int:
+    with pytest.raises(graph.GraphError) as caught:
+        graph.jit(lambda *args: function(*args), memory=1)(*args)
+    assert caught.value.code == "E1047"
+    return caught.value.least
+
+
+@pytest.mark.parametrize(("count", "part"), [(1, 1.0), (2, 1.0), (3, 0.8), (10, 0.5), (40, 0.25)])
+def test_chains_keep_checkpoints(count: int, part: float) -> None:
+    """Results have the same bits at any limit down to the least, which is a small part of all in long chains."""
+    both, ws = graph.value_and_grad(chain), matrices(count)
+    peak, least = both.explain(ws, X).plan.peak, least_of(both, ws, X)
+    assert least <= part * peak
+    value, gradients = both(ws, X)
+    for limit in sorted(
+        {*(peak * tenths // 10 for tenths in (9, 7, 5) if peak * tenths // 10 > least), least}
+    ):
+        limited = graph.jit(lambda ws, x: both(ws, x), memory=limit)
+        assert limited.explain(ws, X).plan.peak <= limit
+        other_value, other_gradients = limited(ws, X)
+        assert value == other_value
+        for gradient, other in zip(gradients, other_gradients, strict=True):
+            np.testing.assert_array_equal(gradient, other)
+
+
+def test_a_part_of_a_chain_is_computed_again_once() -> None:
+    """No kernel runs more than twice, and none of the gradient."""
+    both, ws = graph.value_and_grad(chain), matrices(10)
+    peak = both.explain(ws, X).plan.peak
+    plan = graph.jit(lambda ws, x: both(ws, x), memory=peak * 6 // 10).explain(ws, X).plan
+    assert max(Counter(task.number for task in plan.again).values()) == 1
+    assert max(task.number for task in plan.again) < 10
+
+
+def test_chains_are_trained_with_a_limit() -> None:
+    """Layers are made again before their matrices are overwritten."""
+    first, trained = matrices(12), []
+    peak = graph.train(chain, spy.optim.Adam(first, lr=0.01)).explain(X).plan.peak
+    for memory in (None, peak * 7 // 10, peak * 55 // 100):
+        ws = [w.copy() for w in first]
+        step = graph.train(chain, spy.optim.Adam(ws, lr=0.01), memory=memory)
+        trained.append([*(step(X) for _ in range(2)), *ws])
+    for limited in trained[1:]:
+        for a, b in zip(trained[0], limited, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_the_least_that_would_do() -> None:

@@ -190,3 +190,53 @@ def test_numbers_of_kernels_are_short_arrays() -> None:
     lots = [[each for each in step.values.values() if isinstance(each, list)] for step in kernels]
     assert max(map(len, lots)) > 1
     assert max(len(numbers) for step in lots for numbers in step) <= 16
+
+
+# fmt: off
+# Programs of x, y (2, 5, 3, 8), v, w (2, 5, 24) and m, n (24, 7), and how many kernels fill the array that joins.
+JOINED: dict[str, tuple[Callable[..., Any], int]] = {
+    "columns":         (lambda x, y, v, w, m, n: np.concatenate([v @ m, w @ n], 2), 0),
+    "rows":            (lambda x, y, v, w, m, n: np.concatenate([v @ m, w @ n], 1), 0),
+    "in a map":        (lambda x, y, v, w, m, n: np.concatenate([v @ m, np.tanh(w @ n) + m[0]], -1), 1),
+    "also in a map":   (lambda x, y, v, w, m, n: (lambda p: np.concatenate([p, np.tanh(p)], -1))(v @ m), 2),
+    "twice":           (lambda x, y, v, w, m, n: (lambda p: np.concatenate([p, p], -1))(v @ m), 2),
+    "heads":           (lambda x, y, v, w, m, n: np.concatenate([np.einsum("bqhd,bkhd->bqhk", x, y).reshape(2, 5, 15), w], 2), 1),
+    "turned heads":    (lambda x, y, v, w, m, n: np.concatenate([np.einsum("bqhd,bkhd->bhkq", x, y).transpose(0, 3, 1, 2)
+                                                                 .reshape(2, 5, 15), w @ n], 2), 0),
+    "turned":          (lambda x, y, v, w, m, n: np.concatenate([(v @ m).swapaxes(0, 1), (w @ n).swapaxes(0, 1)], 1), 0),
+    "between others":  (lambda x, y, v, w, m, n: np.concatenate([w, v @ m, w], 2), 2),
+    "read backwards":  (lambda x, y, v, w, m, n: np.concatenate([(v @ m)[:, ::-1], w], 2), 2),
+    "read elsewhere":  (lambda x, y, v, w, m, n: (lambda p: np.concatenate([p, w], 2) * np.cumsum(p, 1)[:, :, :1])(v @ m), 2),
+    "no rows":         (lambda x, y, v, w, m, n: np.concatenate([v[:, :0] @ m, w @ n, x[..., 0] @ n[:3]], 1), 0),
+    "one number":      (lambda x, y, v, w, m, n: np.concatenate([v[:1, :1, :1] @ m[:1, :1], n[:1, :1][None]], 2), 1),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize("consistent", [None, "bits"])
+def test_products_are_written_where_they_are_joined(name: str, consistent: str | None) -> None:
+    """The array that joins them is read, else it would be an output and have memory of its own."""
+    function, copies = JOINED[name]
+    arrays = *(R(2, 5, 3, 8) for _ in "xy"), *(R(2, 5, 24) for _ in "vw"), *(R(24, 7) for _ in "mn")
+
+    def read(*arrays: Any) -> Any:
+        y = function(*arrays)
+        return np.cumsum(y, 0), np.cumsum(y, -1)
+
+    run = graph.jit(read, consistent=consistent)
+    for got, want in zip(run(*arrays), read(*arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    plan = run.explain(*arrays).plan
+    (joined,) = (group for group in plan.fusion.groups if group.kind == "part")
+    assert len(plan.by_group[plan.fusion.groups.index(joined)]) == copies
+    limited = graph.jit(read, consistent=consistent, memory="1 MB")
+    for got, want in zip(limited(*arrays), read(*arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    gradient = graph.grad(lambda *arrays: sum(np.sin(0.01 * y).sum() for y in read(*arrays)), range(6))
+    d = [RNG.standard_normal(array.shape) for array in arrays]
+    value = lambda h: sum(
+        np.sin(0.01 * y).sum() for y in read(*(x + h * dx for x, dx in zip(arrays, d, strict=True)))
+    )
+    slope = sum((g * dx).sum() for g, dx in zip(gradient(*arrays), d, strict=True))
+    np.testing.assert_allclose(slope, (value(1e-5) - value(-1e-5)) / 2e-5, rtol=1e-6, atol=1e-6)

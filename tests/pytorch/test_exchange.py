@@ -36,7 +36,7 @@ def test_structs(device, module):
     made = module.moved(Tensor.from_torch(device, x, dtype=module.Particle), 2.0).to_torch()
     assert made.dtype is torch.uint8
     expected = torch.cat([x[:, :3] + 2 * x[:, 3:], x[:, 3:]], 1)
-    assert torch.equal(made.view(torch.float32), expected)
+    assert torch.equal(made.view(torch.float32).cpu(), expected)
     with pytest.raises(ValueError, match="does not match"):
         Tensor.from_torch(device, torch.zeros(3, 3), dtype=module.Particle)
 

@@ -145,6 +145,10 @@ class FakeBindings:
         self.launches = 0
         self.launches_without_memory = 0  # how many of the next ones fail
         self.linked = []
+        self.used = []  # the streams of launches and copies, in their order
+        self.waits = []  # pairs of streams: the one that waits, and the one that it waits for
+        self.capturing = set()  # streams whose work is recorded
+        self._recorded = {}  # the streams of events
         self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
         self.pinned = pinned  # bytes that may be
         self._pinned = []
@@ -207,18 +211,35 @@ class FakeBindings:
     def cuStreamCreate(self, flags):
         return Result.CUDA_SUCCESS, self._handle("stream")
 
+    def CUstream(self, raw):
+        """A stream of another library."""
+        return "stream", raw
+
+    def cuStreamIsCapturing(self, stream):
+        return Result.CUDA_SUCCESS, int(stream in self.capturing)
+
+    def cuStreamWaitEvent(self, stream, event, flags):
+        assert not {stream, self._recorded[event]} & self.capturing
+        self.waits.append((stream, self._recorded[event]))
+        return (Result.CUDA_SUCCESS,)
+
     def cuEventCreate(self, flags):
         return Result.CUDA_SUCCESS, self._handle("event")
 
     def cuStreamSynchronize(self, stream):
-        assert self._handles[stream] == "stream"
+        assert self._is_stream(stream) and stream not in self.capturing
         return (self.stopped,)
+
+    def _is_stream(self, stream):
+        return isinstance(stream, tuple) or self._handles[stream] == "stream"
 
     def cuEventSynchronize(self, event):
         assert self._handles[event] == "event"
         return (Result.CUDA_SUCCESS,)
 
     def cuEventRecord(self, event, stream):
+        assert self._is_stream(stream)
+        self._recorded[event] = stream
         return (Result.CUDA_SUCCESS,)
 
     def cuEventElapsedTime(self, first, last):
@@ -259,7 +280,8 @@ class FakeBindings:
 
     @with_memory
     def cuMemcpyHtoDAsync(self, target, source, size, stream):
-        assert self.arena.holds(target, size)
+        assert self.arena.holds(target, size) and stream not in self.capturing
+        self.used.append(stream)
         ctypes.memmove(target, source, size)
         return (Result.CUDA_SUCCESS,)
 
@@ -333,6 +355,7 @@ class FakeBindings:
             self.launches_without_memory -= 1
             return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
         self.launches += 1
+        self.used.append(stream)
         summed, compiled, function = self._handles[handle]
         flat = summed.flat
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event, get_ident
@@ -24,6 +25,7 @@ from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for, blocks_that_stay
 from slangrad.runtime.device import MemoryRegion
 from slangrad.runtime.reports import OUT_OF_MEMORY, Site
+from slangrad.tensors import gpu_exchange
 from tests.runtime.fake_cuda import FakeBindings, fake_gpu
 
 TEXT = """
@@ -709,3 +711,126 @@ def test_errors_of_the_driver_have_its_words():
     assert str(error) == (
         "error[E1050]: the CUDA driver: cuda error invalid value (CUDA_ERROR_INVALID_VALUE, from cuLaunchKernel)"
     )
+
+
+# --- streams of PyTorch
+
+
+class FakeTorch:
+    """The part of PyTorch that tells its current stream."""
+
+    def __init__(self, monkeypatch):
+        self.stream = 0
+        self.initialized = False
+        self.cuda = self._C = self
+        monkeypatch.setitem(sys.modules, "torch", self)
+
+    def is_initialized(self):
+        return self.initialized
+
+    def is_available(self):
+        return False
+
+    def _cuda_getCurrentRawStream(self, index):
+        return self.stream
+
+
+@pytest.fixture
+def torch_streams(monkeypatch):
+    """A device of its own, whose launches and events are noted with their streams."""
+    torch = FakeTorch(monkeypatch)
+    with fake_gpu() as driver:
+        gpu = spy.create_device("cuda")
+        try:
+            yield torch, driver, gpu, spy.Module.load_from_source(gpu, "on_streams", TEXT)
+        finally:
+            gpu.close()
+
+
+def test_launches_follow_the_stream_of_pytorch(torch_streams):
+    torch, driver, gpu, module = torch_streams
+    t = tensor(gpu, [1, 2])
+    module.bump(t)
+    own = driver.used[-1]
+    torch.initialized = True
+    for stream in (0, 7, 7, 0):
+        torch.stream = stream
+        module.bump(t)
+        assert driver.used[-1] == ("stream", stream)
+    assert own != ("stream", 0)
+    assert driver.waits == [
+        (("stream", 0), own),
+        (("stream", 7), ("stream", 0)),
+        (("stream", 0), ("stream", 7)),
+    ]
+    assert t.to_numpy().tolist() == [6, 7]
+
+
+def test_a_graph_waits_for_nothing_outside(torch_streams):
+    torch, driver, gpu, module = torch_streams
+    t = tensor(gpu, [1, 2])
+    torch.initialized = True
+    module.bump(t)
+    before = len(driver.waits)
+    torch.stream = 5
+    driver.capturing = {("stream", 5)}
+    module.bump(t)
+    assert driver.used[-1] == ("stream", 5) and len(driver.waits) == before
+    for wrong in (t.to_numpy, gpu.synchronize, lambda: module.poly(t), lambda: tensor(gpu, [1])):
+        with pytest.raises(RuntimeError, match="E1052"):
+            wrong()
+    driver.capturing = set()
+    torch.stream = 0
+    module.bump(t)
+    assert driver.waits[before:] == [(("stream", 0), ("stream", 5))]
+
+
+def test_other_libraries_wait(torch_streams):
+    _, driver, gpu, _ = torch_streams
+    t = tensor(gpu, [1, 2])
+    own = driver.used[-1]
+    gpu.sync_to_device(9)
+    gpu.sync_to_cuda(9)
+    assert driver.waits == [(("stream", 9), own), (own, ("stream", 9))]
+    assert t.__dlpack_device__() == (2, 0)
+    capsule = t.__dlpack__(stream=4)
+    assert driver.waits[2:] == [(("stream", 4), own)]
+    del capsule
+    assert not gpu_exchange._kept
+    shown = t.__cuda_array_interface__
+    assert shown["data"] == (t.address, False) and shown["shape"] == (2,) and shown["typestr"] == "<f4"
+    assert np.from_dlpack(t, device="cpu").tolist() == [1, 2]
+
+
+class OfALibrary:
+    """An array of another library on the GPU."""
+
+    def __init__(self, tensor, index=0, **changed):
+        self.tensor, self.index = tensor, index
+        self.__cuda_array_interface__ = tensor.__cuda_array_interface__ | changed
+
+    def __dlpack_device__(self):
+        return 2, self.index
+
+
+def test_arrays_of_other_libraries(device, module):
+    owner = tensor(device, [[1, 2, 3], [4, 5, 6]])
+    shared = spy.Tensor.from_dlpack(device, OfALibrary(owner))
+    module.bump(shared)
+    assert owner.to_numpy().tolist() == [[2, 3, 4], [5, 6, 7]]
+    vectors = spy.Tensor.from_dlpack(device, OfALibrary(owner, strides=None), dtype="float3")
+    assert vectors.shape == (2,) and vectors.to_numpy().tolist() == [[2, 3, 4], [5, 6, 7]]
+    frozen = spy.Tensor.from_dlpack(device, OfALibrary(owner, data=(owner.address, True)))
+    assert not frozen.writable
+    copied = spy.Tensor.from_dlpack(device, OfALibrary(owner), copy=True)
+    assert copied.address != owner.address and copied.to_numpy().tolist() == owner.to_numpy().tolist()
+    columns = OfALibrary(owner[:, ::2])
+    assert spy.Tensor.from_dlpack(device, columns).to_numpy().tolist() == [[2, 4], [5, 7]]
+    for wrong, message in (
+        (lambda: spy.Tensor.from_dlpack(device, columns, dtype="float2"), "cannot be used as it lies"),
+        (lambda: spy.Tensor.from_dlpack(device, OfALibrary(owner, index=1)), "another GPU, number 1"),
+        (lambda: owner.to_torch(), "this PyTorch does not have the GPU"),
+        (lambda: owner.__dlpack__(dl_device=(1, 0), copy=False), "dl_device"),
+    ):
+        with pytest.raises(BufferError, match=message):
+            wrong()

@@ -37,6 +37,7 @@ from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.torch_types import TORCH, has_gpu
 
 if TYPE_CHECKING:
     from slangrad.api.devices import reports as REPORTS
@@ -90,12 +91,13 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.desc = DeviceDesc() if desc is None else replace(desc)
         for name, value in described.items():
             self.desc.set(name, value)
-        self.backend = _backend(self.desc.type if type is None else type, backend)
+        wanted, index = _with_index(self.desc.type if type is None else type)
+        self.backend = _backend(wanted, backend)
         self.type = self.desc.type = DeviceType.cuda if self.backend == CUDA else DeviceType.cpu
         self.options = Options.from_environment() if options is None else options
         self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
         self.options = replace(self.options, store=self.desc.store() or self.options.store)
-        self.runtime = _runtime(self.backend, self.options)
+        self.runtime = _runtime(self.backend, self.options, index)
         self.target = self.options.target or self.runtime.target(self.backend)
         chosen = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
         chosen.include_paths = [*_folders(include_paths), *chosen.include_paths]
@@ -472,10 +474,12 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.synchronize()
 
     def sync_to_cuda(self, cuda_stream: int = 0) -> None:
-        """Has no effect: submitted commands have finished, and the host reaches the memory."""
+        """What is launched from now on comes after what was put on that stream of CUDA; no effect on the CPU."""
+        self.runtime.follow(cuda_stream)
 
     def sync_to_device(self, cuda_stream: int = 0) -> None:
-        """See `sync_to_cuda`."""
+        """What is put on that stream of CUDA from now on comes after what was launched; no effect on the CPU."""
+        self.runtime.precede(cuda_stream)
 
 
 def create_device(
@@ -486,7 +490,8 @@ def create_device(
 ) -> Device:
     """A new device, which becomes the current one: the processors, an NVIDIA GPU, or the interpreter of the IR.
 
-    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these. `backend` is "cuda" for a GPU, and "cpu" or
+    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these; "cuda:1" is the second GPU.
+    `backend` is "cuda" for a GPU, and "cpu" or
     "interpreter" else, by default what SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`,
     after the folder of the importing file. `described` are arguments of `Device` (`options`, `defines`,
     `compiler_options`) and fields of a DeviceDesc.
@@ -524,11 +529,19 @@ def create_torch_device(
     include_paths: Iterable[str | Path] = (),
     **described: object,
 ) -> Device:
-    """`create_device`: each device takes PyTorch's tensors that are on the CPU. CallError (E1015) where
-    `torch_device` names another one."""
-    if torch_device is not None and not str(torch_device).startswith("cpu"):
-        raise CallError("E1015", f"torch_device: there is no backend for '{torch_device}'", (), "pass 'cpu'")
-    return create_device(type, None, include_paths, **described)
+    """`create_device` for PyTorch's tensors on a device of PyTorch: that GPU for "cuda:1", the processors for "cpu".
+    Without a `torch_device` it is PyTorch's current GPU if PyTorch has one and the type permits it. CallError (E1015)
+    where `torch_device` is neither, or does not fit the type."""
+    kind, place = _name_of(type), "" if torch_device is None else str(torch_device)
+    wanted = place.partition(":")[0]
+    if wanted not in ("", CPU, CUDA):
+        message = f"torch_device: there is no backend for '{torch_device}'"
+        raise CallError("E1015", message, (), "pass 'cpu' or 'cuda'")
+    if wanted and kind not in (None, "automatic", wanted):
+        raise CallError("E1015", f"torch_device: '{place}' does not fit a device of type '{kind}'")
+    if place == CUDA or (not place and kind != CPU and has_gpu()):
+        place = f"{CUDA}:{TORCH.cuda.current_device()}"
+    return create_device(place or type, None, include_paths, **described)
 
 
 _default: list[Device] = []
@@ -558,9 +571,19 @@ def _backend(type: DeviceType | str | None, backend: str | None) -> str:
     return name
 
 
-def _runtime(backend: str, options: Options) -> RuntimeDevice:
+def _with_index(type: DeviceType | str | None) -> tuple[DeviceType | str | None, int]:
+    """A type and the number of the GPU: "cuda:1"  ->  "cuda", 1."""
+    name, colon, number = (type if isinstance(type, str) else "").partition(":")
+    if name != CUDA or not colon:
+        return type, 0
+    if not number.isdecimal():
+        raise CallError("E1015", f"type: '{type}' has no number of a GPU", (), "cuda:0 is the first one")
+    return name, int(number)
+
+
+def _runtime(backend: str, options: Options, index: int) -> RuntimeDevice:
     try:
-        return BACKENDS[backend].device(options)
+        return BACKENDS[backend].device(options, index)
     except DeviceMissing as error:
         raise CallError("E1015", f"type: {error.message}", (), error.note) from None
 

@@ -377,10 +377,8 @@ class CallPlan:
             if footprint is None:
                 return None
             for kind, home in footprint.homes:
-                if home not in (None, self._runtime):
-                    message = f"argument '{leaf.label}': the {kind} lies on another device"
-                    note = "copy it: Tensor.from_numpy(device, x.to_numpy())"
-                    raise CallError("E1022", message, (), note)
+                if not self._runtime.holds(home):
+                    raise _on_another_device(leaf.label, kind, home, self._runtime)
             footprints.append(footprint)
         rows = zip(self._leaves, footprints)
         mapped = [
@@ -388,13 +386,15 @@ class CallPlan:
             for leaf, leaf_footprint in rows
         ]
         shape = call_shape(self.call.call_dims, mapped, self._strict)
+        maker: Callable[[], object] = _nothing
         if self._created is not None:
-            footprint = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
+            maker = self._created.maker(self.device, shape, self._place_of_torch(footprints))
+            footprint = self._leaves[-1].footprint(maker())
             assert footprint is not None
             if self._runtime.reaches_host or all(use.memory.home is not None for use in footprint.uses):
                 footprint = replace(footprint, uses=())  # nothing else leads to new memory
             footprints.append(footprint)
-        geometry = self._lay_out(shape, footprints, threads, atomic)
+        geometry = self._lay_out(shape, footprints, threads, atomic, maker)
         if key is not None:
             self._check_globals(geometry.compiled)
             if len(self._geometries) >= MOST_GEOMETRIES:
@@ -402,8 +402,22 @@ class CallPlan:
             self._geometries[key] = geometry
         return geometry
 
+    def _place_of_torch(self, footprints: Sequence[Footprint]) -> str | None:
+        """The device of torch tensors that a call makes: the GPU if an argument of PyTorch lies there, or if no
+        argument lies on the host."""
+        homes = [home for footprint in footprints for _, home in footprint.homes]
+        of_torch = [home for home in homes if isinstance(home, str)]
+        if of_torch:
+            return of_torch[0]
+        return self._runtime.place_of_torch if homes and None not in homes else None
+
     def _lay_out(
-        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool
+        self,
+        shape: Shape,
+        footprints: Sequence[Footprint],
+        threads: int | None,
+        atomic: bool,
+        maker: Callable[[], object],
     ) -> Geometry:
         """The launch for these footprints, from which loops, scalars and regions are derived."""
         over = shape if threads is None else (threads,)
@@ -428,7 +442,6 @@ class CallPlan:
             if name in fixed:
                 scalars[place] = fixed[name]
         assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
-        maker = _nothing if self._created is None else self._created.maker(self.device, shape)
         finders, setters = self._moving(shape, places)
         is_staged = not self._runtime.reaches_host and any(region.is_host for region in regions)
         pairs = pairs_of(regions)
@@ -499,6 +512,18 @@ class CallPlan:
             letters[leaf.name] = classes[at : at + len(leaf.streams)] + form
             at += len(leaf.streams)
         return letters
+
+
+def _on_another_device(label: str, kind: str, home: object, runtime: Device) -> CallError:
+    """The error for memory that kernels do not reach; `home` is a string where it belongs to PyTorch."""
+    if not isinstance(home, str):
+        message = f"argument '{label}': the {kind} lies on another device"
+        return CallError("E1022", message, (), "copy it: Tensor.from_numpy(device, x.to_numpy())")
+    message = f"argument '{label}': the torch tensor lies on '{home}', and calls run on {runtime.name}"
+    cure = f"pass {label}.cpu(); the result's .to('{home}') brings it back, and both carry gradients"
+    if runtime.reaches_host:
+        cure = f'load the module on create_device("cuda"), or {cure}'
+    return CallError("E1022", message, (), cure)
 
 
 def _in_call(error: NotFiniteError, geometry: Geometry) -> NotFiniteError:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
@@ -25,16 +26,16 @@ from slangrad.call.plans.plan import CallPlan
 from slangrad.call.pytorch.torch_functions import ForwardJob
 from slangrad.call.pytorch.torch_sites import TorchSite, TorchSlot, changing_places, constants_of
 from slangrad.marshal.composed import results
+from slangrad.marshal.containers.memory import memory_of_torch
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import REVERSE, TANGENT, Leaf
-from slangrad.tensors.conversion import HostValue
+from slangrad.runtime.device import MemoryRegion
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.torch_types import leave_out_of_graphs
 from slangrad.torch_jobs import apply, is_seen, transforms_are_active
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from slangrad.call.caller import Caller
 
 Find = Callable[[list[object]], HostValue]
@@ -148,7 +149,7 @@ class TorchEntry:
             if (
                 k < i
                 and _share_storage(tensor, tensors[k])
-                and share(_array_of(tensor), _array_of(tensors[k]))
+                and share(_places_of(tensor), _places_of(tensors[k]))
             ):
                 raise both_changed(self._site.slots[k].label, slot.label)
 
@@ -181,9 +182,11 @@ def _share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
     return bool(memory == other != 0)
 
 
-def _array_of(tensor: torch.Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().numpy(force=True)
-    return array
+def _places_of(tensor: torch.Tensor) -> AnyArray:
+    """The addresses of the numbers, which are never read."""
+    memory = memory_of_torch(tensor)
+    region = MemoryRegion(memory.address, memory.shape, memory.strides, np.dtype(f"V{memory.item_size}"))
+    return region.places()
 
 
 def _assign(tensor: torch.Tensor, output: object, goes_in: bool) -> None:

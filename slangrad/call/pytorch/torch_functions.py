@@ -28,14 +28,14 @@ from slangrad.torch_jobs import Outputs, Sum, Tensors, TorchJob, apply, zeros
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
 
-Form = tuple[torch.Size, torch.dtype]
+Form = tuple[torch.Size, torch.dtype, torch.device]
 
 
 @dataclass(slots=True)
 class ForwardJob(TorchJob):
     """A call itself. Its tensors are those of the slots. Its outputs are the result that it makes, then the values
-    to copy to the caller's outputs. `values` are its arguments, and are dropped after the call. `forms`: shapes and
-    types of the outputs that carry derivatives."""
+    to copy to the caller's outputs. `values` are its arguments, and are dropped after the call. `forms`: shapes,
+    types and devices of the outputs that carry derivatives."""
 
     site: TorchSite
     constants: list[object]
@@ -57,14 +57,16 @@ class ForwardJob(TorchJob):
             put(values, self.site.slots[i], tensor)
         returned = self.plan.run(values, self.threads)
         outputs = (returned, *filled) if self.site.created else tuple(filled)
-        self.forms = tuple([(output.shape, output.dtype) for output in self.cotangents(outputs)])
+        self.forms = tuple(
+            [(output.shape, output.dtype, output.device) for output in self.cotangents(outputs)]
+        )
         return outputs
 
     def _to_fill(self, i: int, tensors: Tensors) -> object:
         """Memory for an output, with its old contents unless all of it is overwritten."""
         slot, before = self.site.slots[i], self.site.befores[i]
         if before is None and not (slot.is_paired or slot.is_plain):
-            return torch.empty(tensors[i].shape, dtype=tensors[i].dtype)
+            return _empty(tensors[i])
         return tensors[i if before is None else before].clone(memory_format=torch.contiguous_format)
 
     def carries(self, i: int) -> bool:
@@ -220,7 +222,7 @@ class Tangent(TorchJob):
         input_directions = {i: direction for i, direction in directions.items() if i < count}
         moved_tangents: Tensors = ()
         if input_directions:
-            points = (*inputs, *[torch.zeros(shape, dtype=dtype) for shape, dtype in self.forms])
+            points = (*inputs, *map(_zeros_of, self.forms))
             job, point = self._reverse().reverse(tuple(input_directions), points), (*points, *kept_directions)
             moved_tangents = job.gradients(
                 tuple(range(count, len(points))), point, tuple(input_directions.values())
@@ -255,19 +257,19 @@ def tangents_of(
         DiffPair(tensor, directions[i]) if i in directions else tensor for i, tensor in zip(site.kept, kept)
     ]
     values, filled = with_inputs(site, constants, inputs), []
-    for i, (shape, dtype) in zip(site.carrying_outputs, forms[site.result_carries :]):
+    for i, form in zip(site.carrying_outputs, forms[site.result_carries :]):
         slot = site.slots[i]
         held = None if site.befores[i] is None else found_at(values, slot)
-        filled.append(_as_tangent(held, shape, dtype))
+        filled.append(_as_tangent(held, form))
         put(values, slot, filled[-1])
     returned = site.run(TANGENT, tuple(directions), values, None, threads)
     return [pair.grad for pair in ([returned, *filled] if site.result_carries else filled)]
 
 
-def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
+def _as_tangent(held: HostValue, form: Form) -> DiffPair:
     """An output in forward mode, with what it holds before, a tensor or a pair with its tangent."""
     if held is None:
-        return DiffPair(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
+        return DiffPair(_zeros_of(form), _zeros_of(form))
     primal, tangent = (
         (held.primal, held.grad) if isinstance(held, DiffPair) else (held, torch.zeros_like(held))
     )
@@ -304,7 +306,17 @@ def with_cotangents(
 
 def _as_cotangent(tensor: torch.Tensor, needs_memory: bool) -> DiffPair:
     """An output in a backward call. The tensor in its place is not written, unless its type says so."""
-    return DiffPair(torch.empty(tensor.shape, dtype=tensor.dtype) if needs_memory else tensor, tensor)
+    return DiffPair(_empty(tensor) if needs_memory else tensor, tensor)
+
+
+def _empty(tensor: torch.Tensor) -> torch.Tensor:
+    """Dense memory for such numbers."""
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+def _zeros_of(form: Form) -> torch.Tensor:
+    shape, dtype, device = form
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
 def _without_cotangent(cell: HostValue) -> DiffPair:

@@ -22,6 +22,12 @@ class StridedLayout:
         """Whether all elements follow each other, the last axis fastest."""
         return self.offset == 0 and self == dense(self.shape)
 
+    @property
+    def end(self) -> int:
+        """The elements in memory up to the last that it shows."""
+        steps = zip(self.shape, self.strides, strict=True)
+        return 1 + self.offset + sum((n - 1) * max(0, step) for n, step in steps)
+
     def with_shape(self, shape: Shape) -> StridedLayout:
         """The same strides for a part of another shape. One number may lie in memory as an array of one."""
         return StridedLayout(shape, self.strides[: len(shape)])

@@ -316,7 +316,7 @@ def _parts(fusion: Fusion, group: Group) -> list[PlanStep]:
             starts = tuple(start if i == root.attributes["axis"] else 0 for i in range(len(root.shape)))
             to = sliced(whole.layout, source.shape, starts, (1,) * len(root.shape))
             start += source.shape[root.attributes["axis"]]
-        if source.size:
+        if source.size and behind_views(source)[0] not in fusion.placed:
             text = Text(fusion, group)
             steps.append(function_of(text, [(text.of(source), MemoryPart(root, to))], source.shape))
     return steps

@@ -107,9 +107,13 @@ def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Ru
     return run
 
 
-def _torch_call(function: Callable[..., object], arrays: Sequence[np.ndarray]) -> Run:
+def _torch_call(function: Callable[..., None], arrays: Sequence[np.ndarray]) -> Run:
     a, b, out = map(sys.modules["torch"].from_numpy, arrays)
-    return partial(function, a, b, out=out)
+
+    def run() -> None:
+        function(a, b, out=out)
+
+    return run
 
 
 def _by_numpy(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Run:

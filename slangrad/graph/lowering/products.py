@@ -95,11 +95,8 @@ class Epilogue:
         """Results and the arrays that it reads, over the axes of `shape`; None where no strides show one so."""
         views = [(leaf.node, reshaped(leaf.layout, shape)) for leaf in self.reads]
         read = [MemoryPart(node, view) for node, view in views if view is not None]
-        return (
-            [*(MemoryPart(root, dense(shape)) for root in self.values), *read]
-            if len(read) == len(views)
-            else None
-        )
+        results = [result_of(self.fusion, root, shape) for root in self.values]
+        return [*results, *read] if len(read) == len(views) else None
 
     def apart(self, steps: list[PlanStep]) -> list[PlanStep]:
         """As a kernel of its own, behind steps that store the product."""
@@ -161,7 +158,13 @@ def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)
     reads = dict(zip("ab", parts, strict=True))
-    return end.apart([ProductStep(letters, way, reads=reads, writes={RESULT: stored(node)})])
+    result = result_of(fusion, node, node.shape)
+    return end.apart([ProductStep(letters, way, reads=reads, writes={RESULT: result})])
+
+
+def result_of(fusion: Fusion, root: Node, shape: Shape) -> MemoryPart:
+    """The memory of a result over the axes of `shape`, its own or a place in another array."""
+    return MemoryPart(*fusion.placed.get(root, (root, dense(shape))))
 
 
 WRITERS["contract"] = _product
@@ -178,7 +181,8 @@ def tiles_of(node: Node, letters: str, parts: Sequence[MemoryPart], others: Sequ
     count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
     steps = dict(zip(left, a.layout.strides, strict=True))
     lines_up = any(steps[c] == 1 for c in out if c in left and c not in right)  # its rows can be on the lanes
-    if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left] and lines_up):
+    along = next((c for c, step in zip(out, others[0].strides, strict=True) if step == 1), out[-1:])
+    if (along and along not in right and count[left] >= 8) or (count[right] < 8 <= count[left] and lines_up):
         left, a, right, b = right, b, left, a
     strides = [
         dict(zip(left, a.layout.strides, strict=True)),

@@ -16,7 +16,7 @@ from random import Random
 from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.node import Node
 from slangrad.graph.lowering.emit import RESULT
-from slangrad.graph.lowering.steps import Holder, KernelStep, MemoryPart, PlanStep
+from slangrad.graph.lowering.steps import Holder, KernelStep, MemoryPart, PlanStep, ProductStep
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
@@ -24,9 +24,25 @@ Spans = dict[Holder, tuple[int, int]]  # the first and the last step
 
 
 @dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """`spans` of holders that have a place of their own; `within`: of others, the holder that they lie in, and the
+    bytes before them. `needless`: the numbers of copies to there. `alive`: the bytes at each step, with these copies.
+    `live`: the most of them, which no order of places can undercut."""
+
+    spans: Spans
+    needless: set[int]
+    within: dict[Holder, tuple[Holder, int]]
+    alive: list[int]
+
+    @property
+    def live(self) -> int:
+        return max(self.alive, default=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Arena:
     """Offsets and the size are bytes. `steps`: those without needless copies; `alive`: the bytes at each step, with
-    these. `live`: the most of them, which no order of places can undercut."""
+    these; `live`: the most of them."""
 
     offsets: dict[Holder, int]
     size: int
@@ -63,20 +79,26 @@ def alive(spans: Mapping[Node, tuple[int, int]] | Spans, count: int) -> list[int
     return list(accumulate(changes))[:-1]
 
 
-def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
+def lifetimes(steps: Sequence[PlanStep], outside: set[Holder]) -> Lifetimes:
     """`outside`: holders with memory of their own."""
     spans = spans_of(steps, outside)
     needless, within = _merged(steps, spans)
+    return Lifetimes(spans, needless, within, alive(spans, len(steps)))
+
+
+def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
+    """`outside`: holders with memory of their own."""
+    lives = lifetimes(steps, outside)
+    spans, needless, within = lives.spans, lives.needless, lives.within
     holders = list(spans)
     sizes = [bytes_of(holder) for holder in holders]
-    living = alive(spans, len(steps))
-    places = _best(list(spans.values()), sizes, max(living, default=0))
+    places = _best(list(spans.values()), sizes, lives.live)
     size = max((at + n for at, n in zip(places, sizes, strict=True)), default=0)
     offsets = dict(zip(holders, places, strict=True))
     for inner in reversed(within):  # an array inside of another one comes after it
         other, start = within[inner]
         offsets[inner] = offsets[other] + start
-    return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
+    return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], lives.alive)
 
 
 def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
@@ -116,7 +138,9 @@ def _is_run(source: MemoryPart, target: MemoryPart) -> bool:
 
 def _is_other(step: PlanStep, whole: Holder) -> bool:
     """Whether a step does more with an array than to write another part of it."""
-    return not isinstance(step, KernelStep) or any(part.holder is whole for part in step.reads.values())
+    return not isinstance(step, KernelStep | ProductStep) or any(
+        part.holder is whole for part in step.reads.values()
+    )
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:

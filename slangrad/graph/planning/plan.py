@@ -32,6 +32,7 @@ from slangrad.graph.lowering import attention_steps, convolution_steps, products
 from slangrad.graph.lowering.choose import Choose, MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
+from slangrad.graph.lowering.places import place_products
 from slangrad.graph.lowering.steps import (
     Await,
     ClearStep,
@@ -118,6 +119,8 @@ class Plan:
         choose = choose or chooser(device, consistent, Plan)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
+        if memory is None:  # tasks that run again write all of an array
+            place_products(self.fusion)
         if isinstance(choose, MeasuredChoice):
             choose.measure(products.products_of(self.fusion), self)
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
@@ -374,7 +377,7 @@ class Plan:
         parts, modules = [part for kernel in kernels for part in kernel.parts], self._modules_of(kernels)
         ends: dict[Holder, int] = {}
         for part in parts:
-            ends[part.holder] = max(_end_of(part), ends.get(part.holder, 1))
+            ends[part.holder] = max(part.layout.end, ends.get(part.holder, 1))
         size = max((end * holder.dtype.itemsize for holder, end in ends.items()), default=0)
         memory = spy.Tensor.empty(self.device, (size // 8 + 1,), "uint64_t")
         given = {
@@ -580,12 +583,6 @@ def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]
 def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
     """Memory of the widest numbers: a tensor has less than 2^31 elements."""
     return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
-
-
-def _end_of(part: MemoryPart) -> int:
-    """The elements of a holder up to the last that a part reads."""
-    steps = zip(part.layout.shape, part.layout.strides, strict=True)
-    return 1 + part.layout.offset + sum((n - 1) * max(0, step) for n, step in steps)
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:

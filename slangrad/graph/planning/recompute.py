@@ -2,9 +2,10 @@
 
     h1 h2 h3 ... loss ... dh3 dh2 dh1        h2, dropped between its two readers: ... h2 again, dh2
 
-The choice is a knapsack: of all values that wait between two readers, the cheapest, with as many bytes as are too
-many at each kernel. A kernel that runs again is the same kernel, so results have the same bits. The arena tells the
-true size; the bound is tightened until that fits.
+There are two choices for each bound. One is a knapsack: of all values that wait between two readers, the cheapest,
+with as many bytes as are too many at each kernel. The other takes runs of values from the front, as checkpoints do in a
+chain: values that need each other are alive together when they are made again. Both are tried with tighter bounds until
+one fits. A kernel that runs again is the same kernel, so results have the same bits.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
+from operator import attrgetter
 
 import numpy as np
 
@@ -21,11 +23,13 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError, MemoryLimitError
 from slangrad.graph.ir.node import Node, in_order
 from slangrad.graph.lowering.steps import Await, Exchange, Holder, PlanStep, TemporaryMemory
-from slangrad.graph.planning.memory import Arena, arena, bytes_of
+from slangrad.graph.planning.memory import Arena, arena, bytes_of, lifetimes
 from slangrad.graph.planning.schedule import with_waits
 
 SCIPY = Late("scipy.optimize")
 MOST_KERNELS = 8  # that make one value again
+DEPTH = 2  # how often values are dropped that are made again
+FIRST = 0.05  # of its costs are saved if the value that waits longest is dropped
 TURNS = 24  # bounds that are tried: parts of the memory that is needed without a limit
 SOLVER = {"node_limit": 200, "mip_rel_gap": 0.01}  # no limit of time: all workers need the same answer
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -60,7 +64,7 @@ class Task:
 
     def on(self, names: Mapping[Holder, Holder], again: bool = False) -> Task:
         """The same task on other memory."""
-        return Task(self.number, [step.on(names) for step in self.steps], self.seconds, again)
+        return Task(self.number, [step.on(names) for step in self.steps], self.seconds, again or self.again)
 
 
 def fitted(
@@ -81,16 +85,86 @@ def fitted(
         memory = arena(steps_in(tasks), outside)
         if memory.size <= limit:
             return tasks, memory
-    drops, least = Drops(tasks, outside, overwritten, memory.alive), memory.size
-    bounds = [memory.live * turn // TURNS for turn in range(TURNS)]
-    for bound in sorted(bounds, key=lambda bound: (bound > limit, abs(limit - bound))):
-        repeated = drops.without(drops.chosen(bound))
-        again = arena(steps_in(repeated), outside)
-        least = min(least, again.size)
-        if again.size <= limit:
-            return repeated, again
+    search = _Search(outside, overwritten, limit)
+    search.run(tasks, memory)
+    if search.best is not None:
+        return search.best
+    least = search.least(memory.size)
     note = f"memory={least + held} would do; without a limit it needs {memory.size + held}"
     raise MemoryLimitError(f"a plan cannot run in {most} bytes", note, least + held, held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Tasks without some holders, and the bytes that are alive at once."""
+
+    live: int
+    drops: Drops
+    dropped: set[Holder]
+
+    @property
+    def tasks(self) -> list[Task]:
+        return self.drops.without(self.dropped)
+
+
+class _Search:
+    """The cheapest tasks that fit, `best`. If none does, the same trials were made as with any other limit that is too
+    small. So `least`, the bytes that the smallest of them needs, is a limit that would do."""
+
+    def __init__(self, outside: set[Holder], overwritten: Mapping[Node, Node], limit: float) -> None:
+        self._outside, self._overwritten, self._limit = outside, overwritten, limit
+        self.best: tuple[list[Task], Arena] | None = None
+        self._seconds = inf
+        self._trials: list[_Trial] = []
+
+    def run(self, tasks: list[Task], memory: Arena) -> None:
+        living, least = memory.alive, memory.live
+        for _ in range(DEPTH):
+            drops = Drops(tasks, self._outside, self._overwritten, living)
+            trials = [
+                trial for choose in (drops.cheapest, drops.foremost) for trial in self._turn(drops, choose)
+            ]
+            if self.best is not None:
+                return
+            leanest = min(trials, key=attrgetter("live"))
+            if leanest.live >= least:
+                return
+            tasks, least = leanest.tasks, leanest.live
+            living = lifetimes(steps_in(tasks), self._outside).alive
+
+    def _turn(self, drops: Drops, choose: Callable[[int], set[Holder]]) -> list[_Trial]:
+        """The trials of all bounds but the limit, from low to high. Those near it are made first, until one fits."""
+        if 0 < self._limit < drops.live and self._takes(self._trial(drops, choose(int(self._limit)))):
+            return []
+        bounds = [drops.live * turn // TURNS for turn in range(TURNS)]
+        trials: dict[int, _Trial] = {}
+        for bound in sorted(bounds, key=lambda bound: (bound > self._limit, abs(self._limit - bound))):
+            trials[bound] = self._trial(drops, choose(bound))
+            if self._takes(trials[bound]):
+                return []
+        self._trials += trials.values()
+        return [trials[bound] for bound in sorted(trials)]
+
+    def _trial(self, drops: Drops, dropped: set[Holder]) -> _Trial:
+        return _Trial(lifetimes(steps_in(drops.without(dropped)), self._outside).live, drops, dropped)
+
+    def _takes(self, trial: _Trial) -> bool:
+        """Whether a trial fits. It is the best one if it is the cheapest, too."""
+        if trial.live > self._limit:
+            return False
+        tasks = trial.tasks
+        memory = arena(steps_in(tasks), self._outside)
+        seconds = sum(task.seconds for task in tasks)
+        if memory.size <= self._limit and seconds < self._seconds:
+            self.best, self._seconds = (tasks, memory), seconds
+        return memory.size <= self._limit
+
+    def least(self, size: int) -> int:
+        """The bytes of the smallest trial, or `size` if that is less."""
+        for trial in sorted(self._trials, key=attrgetter("live")):
+            if trial.live < size:
+                size = min(size, arena(steps_in(trial.tasks), self._outside).size)
+        return size
 
 
 def steps_in(tasks: Iterable[Task]) -> list[PlanStep]:
@@ -131,13 +205,18 @@ class Drops:
             pairs = list(pairwise(places))[holder in received :]
             gaps = [(sent.get((holder, start), start), stop) for start, stop in pairs]
             start, stop = max(gaps, key=lambda at: at[1] - at[0], default=(0, 0))
-            if stop - start > 1 and bytes_of(holder) * 10000 > max(self._live):
+            if stop - start > 1 and bytes_of(holder) * 10000 > self.live:
                 needed = self._needed([holder], self._outlive(stop), holder)
                 if len(needed) <= MOST_KERNELS and all(
                     ends.get(x, stop) >= stop for i in needed for x in self._reads[i]
                 ):
                     self._gaps[holder] = start, stop
                     self._seconds[holder] = sum(self._tasks[i].seconds for i in needed)
+
+    @property
+    def live(self) -> int:
+        """The most bytes that are alive at a task."""
+        return max(self._live, default=0)
 
     def _outlive(self, stop: int) -> Callable[[Holder], bool]:
         return lambda holder: bool(self._last.get(holder, stop) >= stop)
@@ -154,7 +233,7 @@ class Drops:
             [self._makers[holder] for holder in holders if holder is first or not is_there(holder)], needs
         )
 
-    def chosen(self, bound: int) -> set[Holder]:
+    def cheapest(self, bound: int) -> set[Holder]:
         """The cheapest to drop so that no more bytes wait at any task, or as few as can."""
         held = list(self._gaps)
         sizes = np.array([bytes_of(holder) for holder in held], float)
@@ -166,8 +245,47 @@ class Drops:
         if not rows.any():
             return set()
         costs = np.array([self._seconds[holder] for holder in held])
+        costs *= 1 + FIRST * stops.min() / np.maximum(stops, 1)
         choice = _knapsack(costs, waits[rows] * sizes, need[rows])
         return {holder for holder, is_dropped in zip(held, choice, strict=True) if is_dropped}
+
+    def foremost(self, bound: int) -> set[Holder]:
+        """The first to drop so that no more bytes wait at any task, in runs that are made again as a whole. A run
+        keeps the values that later runs read. The first one is made again last, beside no others, so it is the
+        longest."""
+        need, total = np.array(self._live) - bound, 0  # bytes of the run
+        kept, dropped, run = list[Holder](), set[Holder](), list[Holder]()
+        for holder in sorted(self._gaps, key=self._makers.__getitem__):
+            start, stop = self._gaps[holder]
+            if need[start + 1 : stop].max() <= 0:
+                continue
+            room = bound - sum(bytes_of(other) for other in kept if self._gaps[other][1] >= stop)
+            while run and total + bytes_of(holder) > room:
+                count = self._cut(run)
+                total -= sum(map(bytes_of, run[:count]))
+                read_later = self._read_later(run[:count])
+                for other in read_later:
+                    need[slice(*self._gaps[other])][1:] += bytes_of(other)
+                room -= sum(map(bytes_of, read_later))
+                kept += read_later
+                dropped |= set(run[:count]).difference(read_later)
+                run = run[count:]
+            if bytes_of(holder) <= room:
+                run.append(holder)
+                total += bytes_of(holder)
+                need[start + 1 : stop] -= bytes_of(holder)
+        return dropped.union(run)
+
+    def _cut(self, run: Sequence[Holder]) -> int:
+        """The number of holders before a place in the second half of a run where the fewest bytes are read later."""
+        totals = list(accumulate(map(bytes_of, run)))
+        counts = [i + 1 for i, total in enumerate(totals) if 2 * total >= totals[-1]]
+        return min(reversed(counts), key=lambda i: sum(map(bytes_of, self._read_later(run[:i]))))
+
+    def _read_later(self, run: Sequence[Holder]) -> list[Holder]:
+        """Those that a task behind the run reads before their gap."""
+        end = self._makers[run[-1]]
+        return [holder for holder in run if self._gaps[holder][0] > end]
 
     def without(self, dropped: set[Holder]) -> list[Task]:
         """The tasks, and before the first reader behind a gap those that make the dropped holders again."""

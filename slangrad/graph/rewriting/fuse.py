@@ -120,6 +120,7 @@ class Fusion:
             if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
         self.before = total_work(self._groups.values())
+        self.placed: dict[Node, tuple[Node, StridedLayout]] = {}  # arrays that lie in others, and how
         if fused:
             self._fuse()
         groups = self._ended(self._joined()) if fused else list(self._groups.values())

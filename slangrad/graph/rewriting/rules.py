@@ -329,7 +329,7 @@ def divided_once(outputs: Sequence[Node]) -> list[Node]:
         is_total = total.op == "sum" and total.size < node.size and _is_of_softmax(total.inputs[0], total)
         if node.op != "divide" or not is_total or node.dtype.itemsize < 4:
             return with_inputs(node, inputs)
-        factor = np.reciprocal(Array(total)).node
+        factor = lifted(np.reciprocal(Array(total))).node
         for view in views:
             factor = with_inputs(view, (factor,))
         product: Node = (Array(inputs[0]) * Array(factor)).node

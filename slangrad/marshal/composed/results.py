@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -150,13 +151,13 @@ def ones(t: Type, types: ProgramTypes) -> str:
     raise CallError("E1007", message, (), "pass _result with gradients")
 
 
-Maker = Callable[[object, Shape], Callable[[], object]]
+Maker = Callable[[object, Shape, str | None], Callable[[], object]]
 
 
 @dataclass(slots=True, frozen=True)
 class CreatedResult:
-    """`maker` returns, for a device and a shape, a function that makes the object to fill; `give` returns the
-    caller's result from it."""
+    """`maker` returns, for a device, a shape and the device of torch tensors ("cuda:0", None for the CPU), a function
+    that makes the object to fill; `give` returns the caller's result from it."""
 
     maker: Maker
     give: Callable[[HostValue], HostValue]
@@ -199,7 +200,7 @@ def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_cell(spot, created.type, spot.role, "result", parts)
 
 
-def make_pair(device: object, shape: Shape) -> Callable[[], object]:
+def make_pair(device: object, shape: Shape, place: str | None) -> Callable[[], object]:
     return DiffPair
 
 
@@ -215,7 +216,7 @@ class TensorMaker:
     shown: SlangType
     differentiates: bool
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+    def __call__(self, device: object, shape: Shape, place: str | None) -> Callable[[], object]:
         sizes = as_shape(shape or (1,))
         view = View(sizes, sizes.calc_contiguous_strides(), 0)
         lowered, shown = self.lowered, self.shown
@@ -238,7 +239,7 @@ class ArrayMaker:
 
     lowered: ir.Type
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+    def __call__(self, device: object, shape: Shape, place: str | None) -> Callable[[], object]:
         record = structured_dtype(self.lowered)
         make = np.empty if record.base.names is None else np.zeros  # nothing of old memory shows in gaps
         return lambda: make(shape, record)
@@ -269,12 +270,13 @@ class TorchMaker:
     lowered: ir.Type
     differentiates: bool
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+    def __call__(self, device: object, shape: Shape, place: str | None) -> Callable[[], object]:
         scalar, inner = scalar_and_sizes(self.lowered)
-        dtype, sizes, empty = dtype_of(scalar), (*shape, *inner), PYTORCH.empty
+        sizes = (*shape, *inner)
+        empty = partial(PYTORCH.empty, sizes, dtype=dtype_of(scalar), device=place or "cpu")
         if self.differentiates:
-            return lambda: DiffPair(empty(sizes, dtype=dtype), empty(sizes, dtype=dtype))
-        return lambda: empty(sizes, dtype=dtype)
+            return lambda: DiffPair(empty(), empty())
+        return empty
 
 
 def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
@@ -294,7 +296,7 @@ class TextureMaker:
     lowered: ir.Type
     differentiates: bool
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+    def __call__(self, device: object, shape: Shape, place: str | None) -> Callable[[], object]:
         desc = TEXTURES.desc_of(self.lowered, shape)
         if self.differentiates:
             return lambda: TEXTURES.Texture(device, desc).with_grads()

@@ -38,7 +38,7 @@ from slangrad.marshal.simple.enums import enum_inside
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import from_numpy_type, numpy_layout, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import TorchTensor, element_of
+from slangrad.tensors.torch_types import TorchTensor, element_of, home_of_torch
 
 
 class ArrayMarshal(ContainerMarshal):
@@ -159,7 +159,7 @@ Sizes = tuple[int, int]
 
 def key_of_torch(tensor: TorchTensor) -> Hashable:
     shape = tensor.shape
-    return TorchTensor, element_of(tensor.dtype), len(shape), _sizes(shape), tensor.is_cpu
+    return TorchTensor, element_of(tensor.dtype), len(shape), _sizes(shape), home_of_torch(tensor)
 
 
 def _sizes(shape: Sequence[int]) -> Sizes:
@@ -223,8 +223,10 @@ def _scalar_of(t: ir.Type | None) -> ir.Scalar | None:
 
 def _refusal(tensor: TorchTensor) -> tuple[str, str] | None:
     """Why a tensor can be no argument, and the cure."""
-    if not tensor.is_cpu:
-        message = f"a torch tensor on the device '{tensor.device}' cannot be used: calls run on the CPU"
+    if not (tensor.is_cpu or tensor.is_cuda):
+        message = (
+            f"a torch tensor on the device '{tensor.device}' cannot be used: calls run on the CPU or a GPU"
+        )
         return message, "pass x.cpu(); the result's .to(device) brings it back, and both carry gradients"
     if element_of(tensor.dtype) is None:
         note = "pass x.to(torch.float32), or torch.view_as_real(x) for a complex x"
@@ -247,6 +249,7 @@ def pair_marshal(pair: DiffPair) -> Marshal:
         message = f"diff_pair: a gradient of {grad.dtype} {tuple(grad.shape)}"
         message += f" for a tensor of {primal.dtype} {tuple(primal.shape)}"
         raise BoundVariableException("E1007", message, (), "torch.zeros_like(x) makes one that fits")
-    if not grad.is_cpu:
-        return TorchMarshal(grad)
+    if grad.device != primal.device:
+        message = f"diff_pair: a gradient on the device '{grad.device}' for a tensor on '{primal.device}'"
+        raise BoundVariableException("E1007", message, (), "torch.zeros_like(x) makes one that fits")
     return TorchMarshal(primal, TORCH_PAIR_ACCESS)

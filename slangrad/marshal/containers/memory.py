@@ -25,7 +25,7 @@ from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import TorchTensor
+from slangrad.tensors.torch_types import TorchTensor, home_of_torch, is_torch_type
 
 PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
 Parts = tuple[str, ...]
@@ -123,8 +123,10 @@ def as_tensor(label: str, described: str) -> str:
     return label if has_gradients else f"Tensor.from_numpy(device, {label})"
 
 
-def home_of(value: AnyArray) -> Device | None:
-    """The device of a value's memory; None for other memory."""
+def home_of(value: HostValue) -> Device | str | None:
+    """The device of a value's memory, "cuda:0" for PyTorch on that GPU; None for memory of the host."""
+    if is_torch_type(type(value)):
+        return home_of_torch(value)
     if isinstance(value, Tensor):
         value = value.storage
     return value.runtime if isinstance(value, Buffer) else None
@@ -233,7 +235,7 @@ class TorchAccess(AccessTo[TorchTensor]):
         if value.is_neg():
             return None
         memory = memory_of_torch(value)
-        nothing = StridedMemory(0, (0,) * len(memory.shape), memory.strides, memory.item_size)
+        nothing = memory._replace(address=0, shape=(0,) * len(memory.shape))
         return [memory if part == PRIMAL_PART else nothing for part in parts]
 
     def address_of(self, part: str) -> Address:
@@ -294,7 +296,7 @@ def _layout_of_torch(tensor: TorchTensor) -> Hashable:
 def memory_of_torch(tensor: TorchTensor) -> StridedMemory:
     size = tensor.element_size()
     steps = tuple([step * size for step in tensor.stride()])
-    return StridedMemory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
+    return StridedMemory(address_of_torch(tensor), tuple(tensor.shape), steps, size, home_of_torch(tensor))
 
 
 def address_of_torch(tensor: TorchTensor) -> int:

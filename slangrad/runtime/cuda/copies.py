@@ -13,9 +13,11 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.runtime.cuda.driver import Driver
+from slangrad.runtime.cuda.stream import Stream
 from slangrad.runtime.device import Array
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
@@ -34,14 +36,15 @@ class Lane:
     events: tuple[object, object]
 
 
-# What one thread does: take pieces, given by where they begin, until none is left.
-LaneWork = Callable[[Lane, Iterator[int]], None]
+# What one thread does on a stream: take pieces, given by where they begin, until none is left.
+LaneWork = Callable[[object, Lane, Iterator[int]], None]
+CAPTURED = "this call copies between the host and the GPU"
 
 
 class Copies:
     """The copies of one GPU, which any thread may ask for."""
 
-    def __init__(self, driver: Driver, stream: object, context: object) -> None:
+    def __init__(self, driver: Driver, stream: Stream, context: object) -> None:
         self._driver = driver
         self._stream = stream
         self._context = context
@@ -52,31 +55,33 @@ class Copies:
         """The context of the calling thread is set."""
         start, size = source.ctypes.data, source.nbytes
 
-        def send(lane: Lane, pieces: Iterator[int]) -> None:
+        def send(handle: object, lane: Lane, pieces: Iterator[int]) -> None:
             for turn, at in enumerate(pieces):
                 buffer, event, count = lane.buffers[turn % 2], lane.events[turn % 2], min(PIECE, size - at)
                 self._driver.call("cuEventSynchronize", event)
                 ctypes.memmove(buffer, start + at, count)
-                self._driver.call("cuMemcpyHtoDAsync", address + at, buffer, count, self._stream)
-                self._driver.call("cuEventRecord", event, self._stream)
+                self._driver.call("cuMemcpyHtoDAsync", address + at, buffer, count, handle)
+                self._driver.call("cuEventRecord", event, handle)
 
+        self._stream.refuse_capture(CAPTURED)
         pinned = self._is_pinned(start, size)
         if size > SMALL and not pinned and self._in_pieces(send, size):
             return
-        self._driver.call("cuMemcpyHtoDAsync", address, start, size, self._stream)
+        with self._stream as handle:
+            self._driver.call("cuMemcpyHtoDAsync", address, start, size, handle)
         if pinned:  # the GPU reads it by itself; of other memory the driver has made a copy
-            self._driver.call("cuStreamSynchronize", self._stream)
+            self._driver.call("cuStreamSynchronize", handle)
 
     def to_host(self, target: Array, address: int) -> None:
         """The context of the calling thread is set."""
         start, size = target.ctypes.data, target.nbytes
 
-        def receive(lane: Lane, pieces: Iterator[int]) -> None:
+        def receive(handle: object, lane: Lane, pieces: Iterator[int]) -> None:
             before = -1
             for turn, at in enumerate(pieces):
                 buffer, event, count = lane.buffers[turn % 2], lane.events[turn % 2], min(PIECE, size - at)
-                self._driver.call("cuMemcpyDtoHAsync", buffer, address + at, count, self._stream)
-                self._driver.call("cuEventRecord", event, self._stream)
+                self._driver.call("cuMemcpyDtoHAsync", buffer, address + at, count, handle)
+                self._driver.call("cuEventRecord", event, handle)
                 if turn:
                     take(lane, turn - 1, before)
                 before = at
@@ -87,10 +92,12 @@ class Copies:
             self._driver.call("cuEventSynchronize", lane.events[turn % 2])
             ctypes.memmove(start + at, lane.buffers[turn % 2], min(PIECE, size - at))
 
+        self._stream.refuse_capture(CAPTURED)
         if size > SMALL and not self._is_pinned(start, size) and self._in_pieces(receive, size):
             return
-        self._driver.call("cuMemcpyDtoHAsync", start, address, size, self._stream)
-        self._driver.call("cuStreamSynchronize", self._stream)
+        with self._stream as handle:
+            self._driver.call("cuMemcpyDtoHAsync", start, address, size, handle)
+        self._driver.call("cuStreamSynchronize", handle)
 
     def _is_pinned(self, start: int, size: int) -> bool:
         """Whether the GPU reaches memory of the host; small arrays are not worth the question."""
@@ -98,17 +105,17 @@ class Copies:
         return size > SMALL and is_pinned(start) and is_pinned(start + size - 1)
 
     def _in_pieces(self, work: LaneWork, size: int) -> bool:
-        """Do the work; False where no memory can be pinned for it."""
-        with self._lock:
+        """Do the work; False where no memory can be pinned for it. Other threads launch nothing meanwhile."""
+        with self._lock, self._stream as handle:
             wanted = 1 if size < LARGE else min(MOST_LANES, available_processors())
             lanes = self._lanes_for(wanted)
             if not lanes:
                 return False
             pieces = iter(range(0, size, PIECE))
             if len(lanes) == 1:
-                work(lanes[0], pieces)
+                work(handle, lanes[0], pieces)
             else:
-                self._share(work, lanes, pieces)
+                self._share(partial(work, handle), lanes, pieces)
             return True
 
     def _lanes_for(self, wanted: int) -> list[Lane]:
@@ -122,7 +129,9 @@ class Copies:
             self._lanes.append(Lane((first, first + PIECE), events))
         return self._lanes[:wanted]
 
-    def _share(self, work: LaneWork, lanes: list[Lane], pieces: Iterator[int]) -> None:
+    def _share(
+        self, work: Callable[[Lane, Iterator[int]], None], lanes: list[Lane], pieces: Iterator[int]
+    ) -> None:
         """The calling thread works with the first lane, and threads that have time with the others."""
         free = lanes[1:]
 

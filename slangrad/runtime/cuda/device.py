@@ -9,6 +9,7 @@ with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -40,6 +41,7 @@ from slangrad.runtime.cuda.launch import (
 )
 from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.cuda.prints import PrintBuffer
+from slangrad.runtime.cuda.stream import Stream
 from slangrad.runtime.device import (
     Array,
     Device,
@@ -77,7 +79,9 @@ class CudaDevice(Device):
             raise CudaUnavailable(message, "create_device() makes a device of the processors")
         self._context = driver.call("cuDevicePrimaryCtxRetain", self._device)
         driver.call("cuCtxSetCurrent", self._context)
-        self._stream = driver.stream()
+        self.index = index
+        self._place = f"cuda:{index}"  # PyTorch's name of the GPU
+        self._stream = Stream(driver, self._context, index)
         self._launch = driver.function("cuLaunchKernel")
         self._source = StreamSource(driver, self._stream, self._context)
         self.memory = CachingAllocator(self._source)
@@ -152,9 +156,9 @@ class CudaDevice(Device):
         partials, rows = (0, 0) if image.sums is None else (self._partials.address, shape[0][0])
         block = LAUNCH.pack(*grid, self._status_address, loaded.number, partials, rows, 0)
         size, sizes = kernel.argument_size, (image.shared, image.frame)
-        launch = PreparedLaunch(call, loaded.function, size, block, shape, *sizes, self._stream)
+        launch = PreparedLaunch(call, loaded.function, size, block, shape, *sizes)
         if loaded.finish is not None and image.sums is not None:
-            launch.then(call, loaded.finish, image.sums[1], self._stream)
+            launch.then(call, loaded.finish, image.sums[1])
         return launch, loaded.idle_over(grid)
 
     def _shape(self, kernel: CudaKernel, loaded: LoadedKernel, grid: Grid) -> tuple[Grid, Grid]:
@@ -182,24 +186,25 @@ class CudaDevice(Device):
         if self._status.error or self._driver.lost is not None or self.is_closed:
             self._report()
         if kernel.image.needs:
-            self._supply(kernel.image.needs, launch)
+            self._supply(kernel, launch)
         self._driver.launched = kernel.name
-        (error,) = launch.run()
-        if error:
-            self._start_again(kernel, launch, error)
+        with self._stream as stream:
+            (error,) = launch.run(stream)
+            if error:
+                self._start_again(kernel, launch, error, stream)
         if kernel.image.synchronous or self._options.synchronous:
             self._wait(())
 
-    def _start_again(self, kernel: CudaKernel, launch: PreparedLaunch, error: object) -> None:
+    def _start_again(self, kernel: CudaKernel, launch: PreparedLaunch, error: object, stream: object) -> None:
         """After an error that has a cure: another context, or stacks of threads that the cache of memory leaves no
         room for. The driver has memory back once the GPU is done."""
         if error in OTHER_CONTEXT:
             self._enter()
-            (error,) = launch.run()
+            (error,) = launch.run(stream)
         if error == OUT_OF_GPU_MEMORY:
             self.memory.trim()
-            self._driver.call("cuStreamSynchronize", self._stream)
-            (error,) = launch.run()
+            self._driver.call("cuStreamSynchronize", stream)
+            (error,) = launch.run(stream)
         if error == OUT_OF_GPU_MEMORY:
             raise self.memory.no_room(f"the stacks of all threads of kernel '{kernel.name}'")
         if error:
@@ -211,8 +216,12 @@ class CudaDevice(Device):
         if self._status.error:
             self.synchronize()
 
-    def _supply(self, needs: frozenset[str], launch: PreparedLaunch) -> None:
+    def _supply(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
         """Have ready what a launch needs. Lines of different launches are not mixed: printed ones are written first."""
+        needs = kernel.image.needs
+        self._stream.refuse_capture(
+            f"kernel '{kernel.name}' prints, checks addresses or takes memory while it runs"
+        )
         self._enter()
         if PRINTS in needs:
             if self._prints is None:
@@ -265,8 +274,14 @@ class CudaDevice(Device):
         self._wait((LATER,))
 
     def _wait(self, notes: tuple[str, ...]) -> None:
-        self._driver.call("cuStreamSynchronize", self._stream)
+        self._wait_for_all()
         self._tell(notes)
+
+    def _wait_for_all(self) -> None:
+        self._stream.refuse_capture("this call waits for the GPU")
+        with self._stream as handle:
+            pass
+        self._driver.call("cuStreamSynchronize", handle)
 
     def _tell(self, notes: tuple[str, ...]) -> None:
         """Write what was printed, and raise what was reported. All that was launched has finished."""
@@ -282,7 +297,7 @@ class CudaDevice(Device):
     def take_printed(self) -> str:
         if self._has_printed and self._driver.lost is None:
             self._enter()
-            self._driver.call("cuStreamSynchronize", self._stream)
+            self._wait_for_all()
             self._write_prints()
         return super().take_printed()
 
@@ -300,6 +315,23 @@ class CudaDevice(Device):
 
     # --- memory
 
+    def holds(self, home: object) -> bool:
+        return home == self._place or super().holds(home)
+
+    @property
+    def place_of_torch(self) -> str | None:  # type: ignore[override]
+        """The GPU, if PyTorch has it."""
+        torch = sys.modules.get("torch")
+        return self._place if torch is not None and torch.cuda.is_available() else None
+
+    def precede(self, stream: int | None) -> None:
+        self._require_gpu()
+        self._stream.precede(stream)
+
+    def follow(self, stream: int) -> None:
+        self._require_gpu()
+        self._stream.follow(stream)
+
     def memory_beside_launches(self) -> int:
         return self._arena.size + self._partials.size
 
@@ -310,6 +342,7 @@ class CudaDevice(Device):
 
     def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         self._require_gpu()
+        self._stream.refuse_capture("this call takes memory of the GPU")
         return self.memory.allocate(size, zero)
 
     def write(self, address: int, source: Array) -> None:
@@ -365,7 +398,8 @@ class CudaDevice(Device):
         self._move(target, source, size)
 
     def _move(self, target: int, source: int, size: int) -> None:
-        self._driver.call("cuMemcpyDtoDAsync", target, source, size, self._stream)
+        with self._stream as handle:
+            self._driver.call("cuMemcpyDtoDAsync", target, source, size, handle)
 
     def clear(self, region: MemoryRegion) -> None:
         self._enter()
@@ -378,7 +412,8 @@ class CudaDevice(Device):
             if rows == 1:
                 self._source.fill_zero(at, run)
             else:
-                self._driver.call("cuMemsetD2D8Async", at, pitch, 0, run, rows, self._stream)
+                with self._stream as handle:
+                    self._driver.call("cuMemsetD2D8Async", at, pitch, 0, run, rows, handle)
 
     def host_view(self, region: MemoryRegion, owner: object) -> None:
         """The host does not reach memory of a GPU."""

@@ -73,6 +73,18 @@ class DeviceLost(CudaError):
         return DeviceLost(self.function, self.name, self.text, self.kernel)
 
 
+class CaptureError(RuntimeError):
+    """A call that cannot be part of a graph which PyTorch records."""
+
+    code = "E1052"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"error[{self.code}]: {what}, so torch.cuda.graph cannot record it; make the call once before, pass "
+            "tensors of PyTorch on the GPU, and let calls return such tensors"
+        )
+
+
 class Driver:
     """Calls of the driver by name. The results are those of cuda-bindings without the error in front. `launched` is the
     name of the last kernel, `lost` the error that ended all."""
@@ -165,6 +177,10 @@ class Driver:
         """One that does not wait for the default stream."""
         non_blocking = 1
         return self.call("cuStreamCreate", non_blocking)
+
+    def stream_of(self, raw: int) -> object:
+        """A stream that another library has made."""
+        return self._bindings.CUstream(raw)
 
     def event(self) -> object:
         without_time = 2

@@ -86,7 +86,7 @@ class PreparedLaunch:
     once `run` has returned, and the driver's call. `frames`: the bytes of the arena that its threads have from the
     start. One thread uses it at a time."""
 
-    __slots__ = ("_blocks", "_pointers", "arguments", "frames", "run")
+    __slots__ = ("_address", "_blocks", "_pointers", "_second", "_start", "arguments", "frames")
 
     def __init__(
         self,
@@ -97,7 +97,6 @@ class PreparedLaunch:
         shape: tuple[Grid, Grid],
         shared: int,
         frame: int,
-        stream: object,
     ) -> None:
         """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
         bytes of dynamic shared memory, `frame` those of the arena that each thread has."""
@@ -107,23 +106,23 @@ class PreparedLaunch:
         self.arguments = memoryview(block).cast("B")
         blocks, threads = shape
         self.frames = frame * prod(blocks) * prod(threads)
-        address = ctypes.addressof(self._pointers)
-        self.run = partial(call, function, *blocks, *threads, shared, stream, address, 0)
+        self._address = ctypes.addressof(self._pointers)
+        self._start = partial(call, function, *blocks, *threads, shared)
+        self._second: Callable[..., DriverResult] | None = None
+
+    def run(self, stream: object) -> DriverResult:
+        """The result of the last launch, or the first error."""
+        result = self._start(stream, self._address, 0)
+        if self._second is None or result[0]:
+            return result
+        return self._second(stream, self._address, 0)
 
     def set_arena(self, address: int) -> None:
         _ADDRESS.pack_into(self._blocks[1], _ARENA_AT, address)
 
-    def then(self, call: Callable[..., DriverResult], function: object, waves: int, stream: object) -> None:
+    def then(self, call: Callable[..., DriverResult], function: object, waves: int) -> None:
         """Another kernel with the same arguments follows, in blocks of a wave."""
-        shape = (waves, 1, 1, WAVE, 1, 1)
-        second = partial(call, function, *shape, 0, stream, ctypes.addressof(self._pointers), 0)
-        self.run = partial(_both, self.run, second)
-
-
-def _both(first: Callable[[], DriverResult], second: Callable[[], DriverResult]) -> DriverResult:
-    """The result of the second launch, or the error of the first."""
-    result = first()
-    return result if result[0] else second()
+        self._second = partial(call, function, waves, 1, 1, WAVE, 1, 1, 0)
 
 
 def arena_header(size: int, frames: int = 0) -> bytes:
