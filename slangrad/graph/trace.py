@@ -196,7 +196,10 @@ class Jitted:
 
     def explain(self, *args: object, dot: bool = False, **kwargs: object) -> Any:  # with `dot` a text
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
-        Graphviz."""
+        Graphviz.
+
+        It is the plan that calls run. So large products that were not met before on this machine are timed first, with
+        kernels that are compiled for it; with SLANGRAD_TUNE=0 nothing is compiled or run."""
         explanation = PlanExplanation(self._traced(CallArguments((*self._object, *args), kwargs)).plan)
         return explanation.dot if dot else explanation
 
