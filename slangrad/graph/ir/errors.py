@@ -77,8 +77,8 @@ def refused(code: str, message: str, note: str) -> TracedValueError:
 
 
 def refusal_behind(error: Exception) -> TracedValueError | None:
-    """The error for a traced array that another library replaced by `error`, or that it did not let the array raise:
-    NumPy's, torch's or Python's error then has the name of the class."""
+    """The error of a traced array that NumPy or torch replaced by `error`: the last one at the same line. Some code
+    checks the type and does not call the array at all. Then `error` contains the name of the class, and becomes one."""
     if isinstance(error.__cause__, TracedValueError):
         return error.__cause__
     place, trace = None, error.__traceback__
