@@ -30,6 +30,7 @@ LATE_MODULES = {
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
     ("graph", "slangrad.graph.workers.connections.links"),  # several workers
     ("graph", "slangrad.graph.workers.checkpoints.storage"),  # checkpoints
+    ("graph", "slangrad.graph.train"),  # links are measured by a step, too
     ("graph", "torch.distributed"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users

@@ -16,6 +16,7 @@ from typing import Any, Generic, SupportsIndex, TypeGuard, TypeVar, Unpack
 import numpy as np
 
 import slangrad as spy
+from slangrad import CallError
 from slangrad.base.late import Late
 from slangrad.base.process.warn import warn
 from slangrad.graph.arrays.array import Array, checked_type, lifted
@@ -31,7 +32,7 @@ from slangrad.graph.arrays.trees import (
     structure,
     tree_map,
 )
-from slangrad.graph.ir.errors import GraphError, TracedValueError, explained
+from slangrad.graph.ir.errors import LAST_REFUSAL, GraphError, explained, refusal_behind
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input, substituted
 from slangrad.graph.ir.values import (
@@ -96,16 +97,20 @@ TRACES = _Traces()
 @contextmanager
 def tracing() -> Iterator[None]:
     """A context for tracing: called functions are parts of the traced one, also if their arguments are not traced.
-    TracedValueError where NumPy's own arrays take traced values: NumPy raises a ValueError with that cause."""
+    TracedValueError for an error of NumPy, torch or Python that is due to a traced array."""
     TRACES.depth += 1
     try:
         yield
-    except ValueError as error:
-        if isinstance(error.__cause__, TracedValueError):
-            raise error.__cause__ from None
+    except CallError:
         raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        refusal = refusal_behind(error)
+        if refusal is None:
+            raise
+        raise refusal from None
     finally:
         TRACES.depth -= 1
+        LAST_REFUSAL.error = None
 
 
 class Plans(Generic[P]):
@@ -191,7 +196,10 @@ class Jitted:
 
     def explain(self, *args: object, dot: bool = False, **kwargs: object) -> Any:  # with `dot` a text
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
-        Graphviz."""
+        Graphviz.
+
+        It is the plan that calls run. So large products that were not met before on this machine are timed first, with
+        kernels that are compiled for it; with SLANGRAD_TUNE=0 nothing is compiled or run."""
         explanation = PlanExplanation(self._traced(CallArguments((*self._object, *args), kwargs)).plan)
         return explanation.dot if dot else explanation
 

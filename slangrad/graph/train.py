@@ -98,6 +98,7 @@ class Step:
         self.microbatches = checked_microbatches(microbatches, mesh, consistent)
         self._held = WorkerParameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
+        self._last: _Planned | None = None  # of the last step
         self.checkpoints: Checkpoints | None = None
         self._lock = kept_at_fork(RLock(), WORK)
 
@@ -111,10 +112,12 @@ class Step:
     def _stepped(self, call: CallArguments) -> PyTree:
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
-        planned = self._planned(call)
+        updates = self.optimizer.advance(is_planned=self._last is None)
+        planned = self._planned(call, updates)
         if self.mesh.watch is not None:
             self.mesh.watch.begin(planned.digest, self.numbers_of(call))
-        updates = self.optimizer.advance()
+        if planned is not self._last:  # a plan that is new may have cut the state
+            self._last, updates = planned, self.optimizer.advance()
         try:
             loss = planned.run(call, updates)
         except BaseException as error:
@@ -160,11 +163,11 @@ class Step:
     def explain(
         self, *batch: object, dot: bool = False, links: Links | str | Path | None = None
     ) -> Any:  # with `dot` a text
-        """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
+        """The plan of such a batch, as of `jit`; no step is made. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of
         exchanges, by default those of the cluster, of `train`, or of a common host. All workers make a plan
         together, so each worker calls this, unless a step with such a batch was made before."""
-        planned = self._planned(CallArguments(*batch))
+        planned = self._planned(CallArguments(*batch), self.optimizer.advance(is_planned=True))
         costs = getattr(self.mesh, "costs", self.links) if links is None else links_of(links)
         explanation = PlanExplanation(planned.plan, planned.workers_text(costs))
         return explanation.dot if dot else explanation
@@ -183,8 +186,7 @@ class Step:
             raise ValueError("consistent='bits' has no plan for other meshes")
         return _Planned(self, CallArguments(*batch), self._held.planned_for(mesh), mesh, by_cost)
 
-    def _planned(self, call: CallArguments) -> _Planned:
-        updates = self.optimizer.advance(is_planned=True)
+    def _planned(self, call: CallArguments, updates: Updates) -> _Planned:
         flags = tuple(flag for _, update in updates for flag in update.settings if isinstance(flag, bool))
         key = call.key, flags, len(updates[0][1].settings)
         return self._plans.of(key, lambda: _Planned(self, call, self._held, self.mesh))

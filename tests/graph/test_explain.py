@@ -116,3 +116,12 @@ def test_constants_are_shown_as_numbers():
     text = str(graph.jit(lambda x: (x + 0.1) * np.nan).explain(np.ones(3, np.float32)))
     assert "constant value=0.1 " in text
     assert "constant value=0000c07f" in text  # of NaN its bits, of which there are many
+
+
+def test_explanations_compile_nothing_where_products_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLANGRAD_TUNE", "0")
+    modules: list[Any] = []
+    monkeypatch.setattr(spy.Module, "load_from_source", lambda *args: modules.append(args))
+    w = np.ones((512, 512), np.float32)
+    text = str(graph.jit(lambda x: np.tanh(x @ w)).explain(w))
+    assert "product" in text and not modules

@@ -111,6 +111,29 @@ def test_training_learns_and_follows_settings() -> None:
     assert step.optimizer.steps == 62
 
 
+def test_steps_of_one_plan_advance_the_optimizer_once() -> None:
+    """Settings that change the plan, and batches of another shape, advance it again, and update as they should."""
+    p, twin = [np.full(3, 2.0)], [np.full(3, 2.0)]
+    optimizer, other = (spy.optim.SGD(tree, lr=0.5, momentum=0.9) for tree in (p, twin))
+    step = graph.train(lambda p, x: (p[0] * p[0]).sum() * x.mean(), optimizer)
+    advance, count = optimizer.advance, 0
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        count += 1
+        return advance(*args, **kwargs)
+
+    optimizer.advance = counted
+    counts = []
+    for size, rate in ((2, 0.5), (2, 0.5), (2, 0.1), (5, 0.1), (2, 0.1), (2, 0.1)):
+        count, optimizer.lr, other.lr = 0, rate, rate
+        step(np.ones(size))
+        counts.append(count)
+        other.step([2 * twin[0]])
+        np.testing.assert_allclose(p[0], twin[0])
+    assert counts[1:3] == [1, 1] and counts[4:] == [2, 1]
+
+
 def test_an_update_that_reads_other_parameters_reads_the_old_ones() -> None:
     """Each gradient is the other parameter, so neither may be overwritten before both are read."""
     p = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])]

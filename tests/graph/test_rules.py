@@ -46,6 +46,10 @@ PROGRAMS = {
     ),
     "sum_of_nothing": (lambda x: x + x[:, :0] @ x[:0, :4] + (x[:0] * 2).sum(0), 4),
     "sum_of_softmax": (lambda x: np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)), None),
+    "equal_to_extreme": (
+        lambda x: np.where(x == np.maximum(x, x[::-1]), x, x == np.minimum(x.T, x.T[0]).T) * 2,
+        None,
+    ),
     "sum_with_a_pick": (
         lambda x: (
             np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
@@ -392,3 +396,22 @@ def test_products_of_halves_keep_their_scale() -> None:
 def test_indices_stay_checked(pick) -> None:
     with pytest.raises(spy.BoundsError, match="out of range"):
         graph.jit(pick)(X[0])
+
+
+def test_what_is_equal_to_the_larger_of_two() -> None:
+    """Of all pairs of numbers, with NaN and both zeros. The derivative of ReLU reads its input alone."""
+    numbers = np.array([-np.inf, -1, -0.0, 0.0, 2, np.inf, np.nan])
+    x, y = (part.ravel() for part in np.meshgrid(numbers, numbers))
+
+    def compared(x, y):
+        pairs = [(a, f(b, c)) for f in (np.maximum, np.minimum) for a in (x, y) for b, c in ((x, y), (y, x))]
+        return [a == most for a, most in pairs] + [most == a for a, most in pairs]
+
+    for got, want in zip(graph.jit(compared)(x, y), compared(x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert {node.op for node in graph.jit(compared).explain(x, y).plan.fusion.order} == {
+        "input", "greater_equal", "less_equal"
+    }  # fmt: skip
+    slope = graph.grad(lambda x: (np.maximum(x, 0) * 3).sum())
+    assert "maximum" not in {node.op for node in slope.explain(x).plan.fusion.order}
+    np.testing.assert_array_equal(slope(numbers), [0, 0, 1.5, 1.5, 3, 3, 0])

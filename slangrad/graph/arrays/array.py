@@ -15,19 +15,21 @@ from functools import wraps
 from inspect import signature
 from math import prod
 from operator import index
-from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack
+from typing import Any, Literal, NoReturn, ParamSpec, TypeGuard, TypeVar, Unpack
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
 from slangrad.graph.arrays.captured import Captured
+from slangrad.graph.arrays.keywords import refuse
 from slangrad.graph.ir.errors import (
     GraphError,
     TracedValueError,
     UnknownAttributeError,
     UnknownFunctionError,
     explained,
+    refused,
 )
 from slangrad.graph.ir.node import DType, Node, NodeAttributes, Shape, make
 from slangrad.graph.ir.ops import OPS
@@ -48,25 +50,6 @@ ToDType = DTypeLike | None
 METHODS: dict[str, Callable[..., Operand]] = {}
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-# Values of keywords that change nothing: NumPy's defaults, and memory layouts, which results do not show.
-NEUTRAL: dict[str, tuple[object, ...]] = {
-    "where": (True,), "subok": (True, False), "order": ("K", "A", "C", "F"), "casting": ("same_kind",),
-    "mode": ("raise",), "copy": (True, False), "device": ("cpu",), "keepdims": (False,),
-}  # fmt: skip
-
-
-def refuse(name: str, **keywords: object) -> None:
-    """GraphError (E1040) for keywords that would change the result."""
-    for key, value in keywords.items():
-        if value is None or value is np._NoValue:
-            continue
-        if not isinstance(value, bool | str) or value not in NEUTRAL.get(key, ()):
-            if key == "out":
-                message = f"np.{name}: neither out= nor an operator such as += can be traced"
-                raise GraphError("E1040", message, "arrays in graphs do not change: x = x + y")
-            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced")
 
 
 def implements(
@@ -140,9 +123,20 @@ class Array(NDArrayOperatorsMixin):
 
     __slots__ = ("node",)
     __array_priority__ = 1000
+    node: Node
 
     def __init__(self, node: Node) -> None:
-        self.node = node
+        _set_node(self, node)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        instead = (
+            "y = x.reshape(shape)" if name == "shape" else "y = x.astype(dtype)" if name == "dtype" else None
+        )
+        note = f"arrays in graphs do not change{f': {instead}' if instead else ''}"
+        raise refused("E1041", f"the attribute '{name}' of a traced array {self.node!r} cannot be set", note)
+
+    def __copy__(self) -> Array:
+        return self
 
     def __repr__(self) -> str:
         return f"Array({self.node!r})"
@@ -177,7 +171,8 @@ class Array(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TracedValueError("E1042", "len() of an array without dimensions")
+            note = "np.stack([x, y]) makes one array of several, where np.array, torch.tensor and list do not"
+            raise refused("E1042", "len() of an array without dimensions", note)
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
@@ -197,7 +192,8 @@ class Array(NDArrayOperatorsMixin):
 
     def __index__(self) -> NoReturn:
         raise self._unknown(
-            "a Python integer", "x[i + np.arange(n)] are n elements from i on; sizes stay numbers"
+            "a Python integer",
+            "sizes are Python numbers: pass an int; x[i + np.arange(n)] are n elements from i on",
         )
 
     def item(self, *args: object) -> NoReturn:
@@ -216,10 +212,15 @@ class Array(NDArrayOperatorsMixin):
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
         note = "arrays in graphs do not change: np.where and np.concatenate make new ones"
-        raise TracedValueError("E1041", f"elements of a traced array {self.node!r} cannot be assigned", note)
+        raise refused("E1041", f"elements of a traced array {self.node!r} cannot be assigned", note)
+
+    def __dlpack__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise self._unknown("the memory", "NumPy's functions take traced arrays, and return them")
+
+    __dlpack_device__ = __dlpack__
 
     def _unknown(self, fact: str, instead: str) -> TracedValueError:
-        return TracedValueError("E1041", f"{fact} of a traced array {self.node!r} is not known yet", instead)
+        return refused("E1041", f"{fact} of a traced array {self.node!r} is not known yet", instead)
 
     # --- NumPy's protocols
 
@@ -292,12 +293,14 @@ class Array(NDArrayOperatorsMixin):
 
     @explained("reshape")
     def reshape(self, *shape: Operand, order: str = "C") -> Array:
-        sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
+        is_number = not len(shape) or isinstance(shape[0], int | np.integer) or is_scalar(shape[0])
+        sizes = list(map(index, shape if len(shape) > 1 or is_number else shape[0]))
         if order != "C":
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
-        if sizes.count(-1) == 1 and prod(sizes):
-            sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
-        target = tuple(map(index, sizes))
+        count: int = prod(sizes)
+        if sizes.count(-1) == 1 and count:
+            sizes[sizes.index(-1)] = self.size // max(1, -count)
+        target = tuple(sizes)
         if prod(target) != self.size or min(target, default=0) < 0:
             message = f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
             raise GraphError("E1042", message)
@@ -349,6 +352,20 @@ class Array(NDArrayOperatorsMixin):
             return is_nonzero
         return Array(make("convert", [self.node], self.shape, target))
 
+    def __mul__(self, other: Operand) -> Operand:
+        self._refuse_repetition(other)
+        return super().__mul__(other)
+
+    def __rmul__(self, other: Operand) -> Operand:
+        self._refuse_repetition(other)
+        return super().__rmul__(other)
+
+    def _refuse_repetition(self, other: object) -> None:
+        """A list times an integer is a longer list, but a product of arrays if the integer is an array."""
+        if isinstance(other, list | tuple) and is_scalar(self) and self.dtype.kind in "iu":
+            note = "np.asarray(list) * x is a product; a Python number repeats a list"
+            raise self._unknown("the length of a list times the value", note)
+
     def __pow__(self, other: Operand) -> Operand:
         # As NumPy has it: the operator is a square here, of booleans in int8.
         return np.square(self) if type(other) is int and other == 2 else np.power(self, other)
@@ -361,8 +378,18 @@ class Array(NDArrayOperatorsMixin):
         return result
 
 
+_set_node = vars(Array)["node"].__set__
+
+
+def is_scalar(value: object) -> TypeGuard[Array]:
+    """Whether a value is a traced array without dimensions."""
+    return isinstance(value, Array) and not value.shape
+
+
 def axis_of(axis: object, ndim: int) -> int:
     """An axis counted from the front."""
+    if is_scalar(axis):
+        index(axis)  # which raises the error
     if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
         raise GraphError("E1042", f"an axis is an integer, not {type(axis).__name__}")
     if not -ndim <= axis < ndim:

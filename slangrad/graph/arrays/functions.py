@@ -28,10 +28,10 @@ from slangrad.graph.arrays.array import (
     mapped,
     matmul,
     reduced,
-    refuse,
 )  # fmt: skip
 from slangrad.graph.arrays.contractions import einsum
 from slangrad.graph.arrays.indexing import take
+from slangrad.graph.arrays.keywords import refuse
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, make
 from slangrad.graph.ir.values import Operand

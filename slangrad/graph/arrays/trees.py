@@ -92,6 +92,8 @@ def filled(tree: T, values: Iterator[object], replaced: Callable[[object], bool]
 def structure(tree: object, arrays: list[ArrayValue]) -> object:
     """A value that is equal for trees of the same form and the same values beside arrays; these are appended to
     `arrays`."""
+    if type(tree) is tuple or type(tree) is list:  # most trees, and each call walks them
+        return type(tree), tuple([structure(part, arrays) for part in tree])
     if is_array(tree):
         arrays.append(tree)
         return "*"

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MachineRates:
-    """Operations and bytes in a second, seconds for a launch; of one core of a common processor."""
+    """Operations and bytes in a second, seconds for a launch; of one core of a common processor. `call`: seconds of a
+    training step beside its kernels, and `argument` those of each array that it reads; 0 if they were not measured."""
 
     rate: float = 2e10
     bandwidth: float = 1e10
     launch: float = 2e-6
+    call: float = 0.0
+    argument: float = 0.0
 
     def seconds(self, flops: float, moved: float) -> float:
         return max(flops / self.rate, moved / self.bandwidth) + self.launch

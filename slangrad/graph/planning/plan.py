@@ -504,15 +504,15 @@ class Plan:
         return {node: spy.Tensor.empty_like(model) for node, model in self._models.items()}
 
     def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
-        """The seconds of each of the copies and each step in its place, the least of some turns after a first one that
-        touches memory; 0 of collectives, which are left out, so that results are wrong."""
+        """The seconds of each of the copies and each step in its place, of the turn that took least after a first one
+        that touches memory; 0 of collectives, which are left out, so that results are wrong."""
         results, outside = self._results(), self._with_captured(arrays)
         with self._lock:
             memory = self._lent(outside, results)
             self._runs = self._runs or self._compiled(memory)
             times = [self._timed(memory) for _ in range(1 + turns)]
             self._is_stale = True  # copies are those of these arrays
-        return [min(turns) for turns in zip(*times[1:], strict=True)]
+        return min(times[1:], key=sum)
 
     def _timed(self, given: Memory) -> list[float]:
         seconds = []

@@ -275,6 +275,16 @@ def _is_harmless(x: Node, i: int) -> bool:
     return 1 <= size < np.inf if x.op == "multiply" else 0 < size <= 1
 
 
+def equal_to_extreme(node: Node) -> Array | None:
+    """x == max(x, y) is x >= y, and x == min(x, y) is x <= y, of NaN, too: the derivative of ReLU does not read its
+    result."""
+    for x, most in (node.inputs, node.inputs[::-1]) if node.op == "equal" else ():
+        if most.op in ("maximum", "minimum") and x in most.inputs:
+            y = most.inputs[1 - most.inputs.index(x)]
+            return lifted(Array(x) >= Array(y) if most.op == "maximum" else Array(x) <= Array(y))
+    return None
+
+
 # --- of softmax: the derivative by the largest element, which is subtracted before exp, is zero
 
 
@@ -415,4 +425,5 @@ FUNCTIONS: tuple[Replace, ...] = (
     sum_of_nothing,
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
     map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
+    equal_to_extreme,
 )  # fmt: skip

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+PORTS = 10000, 32768
 
 
 class End(NamedTuple):
@@ -55,10 +59,12 @@ class Starter:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """One below those that the system gives to connections: they cannot take it before the first worker listens."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
 
 
 def serve() -> str:

@@ -41,9 +41,18 @@ def test_seconds_of_collectives(collective: str, workers: int, apart: int, secon
 
 
 def test_links_are_the_same_from_a_file(tmp_path: Path) -> None:
-    links = Links(SLOW.host, SLOW.network, 16, 0.25, MachineRates(1e12, 1e11, 1e-6))
+    links = Links(SLOW.host, SLOW.network, 16, 0.25, MachineRates(1e12, 1e11, 1e-6, 1e-4, 1e-5))
     links.save(tmp_path / "links.json")
     assert Links.load(tmp_path / "links.json") == links
+
+
+def test_a_file_without_the_time_of_a_call_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "links.json"
+    Links().save(file)
+    data = json.loads(file.read_text())
+    del data["machine"]["call"], data["machine"]["argument"]
+    file.write_text(json.dumps(data))
+    assert Links.load(file) == Links()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"host": 3}', '{"host": {"all_reduce": {"alpha": 1}}}'])
@@ -59,7 +68,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
         (("host", "send", "alpha"), -1.0), (("host", "send", "rate"), 0), (("network", "all_reduce", "rate"), "1"),
         (("network", "send", "alpha"), float("nan")), (("workers_per_host",), 0), (("workers_per_host",), 1.5),
         (("overlap",), 2), (("overlap",), None), (("machine", "rate"), float("inf")), (("machine", "launch"), -1),
-        (("machine", "bandwidth"), True),
+        (("machine", "bandwidth"), True), (("machine", "call"), -1), (("machine", "argument"), "1"),
     ],
 )  # fmt: skip
 def test_numbers_that_cannot_be_are_refused(tmp_path: Path, path: tuple[str, ...], value: object) -> None:
@@ -138,3 +147,4 @@ def test_one_worker_measures_its_kernels(monkeypatch: pytest.MonkeyPatch) -> Non
     links = graph.measure_links()
     assert (links.host, links.network) == (costs.HOST, costs.NETWORK)
     assert links.machine != MachineRates()
+    assert links.machine.call > 0

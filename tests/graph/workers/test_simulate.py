@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -105,6 +106,16 @@ def step_of(loss: Any, **shapes: Any) -> Any:
 
 
 X = np.ones((4, 6), np.float32)
+
+
+def test_the_call_of_a_step_is_part_of_it() -> None:
+    """A parameter, the rows and the settings are its arrays."""
+    links = replace(LINKS, machine=MachineRates(1e30, 1e30, 1.0, 10.0, 2.0))
+    step = step_of(line, w=(6, 5))
+    plain, called = (graph.simulate(step, X, graph.cluster(1, each)) for each in (LINKS, links))
+    assert called.seconds == plain.seconds + 10 + 3 * 2
+    assert (called.events[0].name, called.events[0].seconds) == ("call of the step", 16)
+    assert f"{len(plain.events)} kernels" in str(called)
 
 
 def test_kernels_and_the_sum_of_gradients() -> None:

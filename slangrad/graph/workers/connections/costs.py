@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.late import Late
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import new_input
@@ -36,6 +37,8 @@ SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 26)  # bytes
 LARGE = 1 << 22  # bytes of an array that fewer turns measure
 TURNS, FEW_TURNS = 15, 5
 OVERLAPPED = 1 << 23  # bytes of the collective that runs beside products
+PARAMETERS = 9  # of the larger of two steps by which the time of Python is measured
+TRAIN = Late("slangrad.graph.train")
 SIDE, LENGTH = 512, 1 << 22  # of the matrices and the array by which kernels are measured
 
 
@@ -94,11 +97,12 @@ class Links:
     def __post_init__(self) -> None:
         costs = [*self.host.values(), *self.network.values()]
         rates = [*(cost.rate for cost in costs), self.machine.rate, self.machine.bandwidth]
-        times = [*(cost.alpha for cost in costs), self.machine.launch]
+        machine = self.machine
+        times = [*(cost.alpha for cost in costs), machine.launch, machine.call, machine.argument]
         if not all(_is_number(x) and 0 < x < inf for x in (*rates, self.workers_per_host)):
             raise ValueError("links: rates, bandwidth and workers_per_host are positive numbers")
         if not all(_is_number(x) and 0 <= x < inf for x in times):
-            raise ValueError("links: alpha and launch are seconds")
+            raise ValueError("links: alpha, launch, call and argument are seconds")
         if self.workers_per_host % 1 or not _is_number(self.overlap) or not 0 <= self.overlap <= 1:
             raise ValueError("links: workers_per_host is an integer, overlap a number from 0 to 1")
 
@@ -246,7 +250,22 @@ def _machine(mesh: Mesh) -> MachineRates:
     plans = _product(), _halved(LENGTH), _halved(1)
     product, moved, launch = _agreed(mesh, [_kernel_seconds(plan) for plan in plans])
     rate = 2 * SIDE**3 / max(product - launch, launch)
-    return MachineRates(rate, 8 * LENGTH / max(moved - launch, launch), launch)
+    few, many = _agreed(mesh, [_beside_kernels(count) for count in (1, PARAMETERS)])
+    argument = max(0.0, many - few) / (PARAMETERS - 1)
+    call = max(0.0, few - 3 * argument)  # of a parameter, a batch and settings
+    return MachineRates(rate, 8 * LENGTH / max(moved - launch, launch), launch, call, argument)
+
+
+def _beside_kernels(count: int) -> float:
+    """The seconds of a training step of so many numbers, less those of its kernels: the time of Python."""
+
+    def loss(p: Sequence[Array], x: Array) -> Array:
+        total: Array = sum(((w * x).sum() for w in p[1:]), (p[0] * x).sum())
+        return total
+
+    step = TRAIN.train(loss, spy.optim.SGD([np.ones(1) for _ in range(count)], lr=0.0))
+    x = np.ones(1)
+    return max(0.0, _timed(lambda: step(x), TURNS) - _kernel_seconds(step.explain(x).plan))
 
 
 def _kernel_seconds(plan: Plan) -> float:

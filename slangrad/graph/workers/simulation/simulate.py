@@ -23,7 +23,7 @@ from slangrad.graph.lowering.emit import RESULT
 from slangrad.graph.lowering.steps import Await, Exchange, MemoryPart
 from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
 from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
-from slangrad.graph.workers.simulation.timeline import Simulation, WorkerQueues
+from slangrad.graph.workers.simulation.timeline import CALL, Simulation, WorkerQueues
 
 if TYPE_CHECKING:
     from slangrad.graph.planning.plan import Plan
@@ -105,14 +105,18 @@ def simulate(
 
 
 def simulated(
-    plan: Plan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
+    plan: Plan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0, is_piece: bool = False
 ) -> Simulation:
-    """The plan of one worker of a mesh. `slowest`: as in `Cluster`."""
+    """The plan of one worker of a mesh. `slowest`: as in `Cluster`. `is_piece`: it is not a whole step."""
     seconds = iter(_measured(plan) if measured else _estimated(plan, links))
     names, worker, begun = _names(plan), WorkerQueues(links.overlap), dict[int, int]()
+    call = links.machine.call + links.machine.argument * len(plan.inputs)
+    if call and not is_piece:
+        worker.compute(CALL, call)
+    start = worker.now
     for cost in islice(seconds, len(plan.copies)):
         worker.compute("copy of a weight", cost * slowest)
-    copying = worker.now
+    copying = worker.now - start
     for step, cost in zip(plan.steps, seconds, strict=True):
         if isinstance(step, Exchange):
             name, nbytes = f"{step.collective.name} over {step.collective.over}", bytes_of(step)

@@ -129,7 +129,7 @@ def _costs(
     for fitted in map(staged.fitted, range(staged.stages)):
         for key, plan in (fitted.plans or {}).items():
             if plan not in of_plans:
-                of_plans[plan] = simulated(plan, staged.mesh, links, measured, slowest)
+                of_plans[plan] = simulated(plan, staged.mesh, links, measured, slowest, is_piece=True)
             copying[key] = of_plans[plan].copying
             costs[key] = of_plans[plan].seconds - copying[key]
     return costs, copying

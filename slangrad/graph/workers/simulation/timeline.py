@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 COMPUTE, COMMUNICATION = "compute", "communication"
+CALL = "call of the step"  # the time of Python beside kernels
 COLORS = {COMPUTE: "#93c5fd", COMMUNICATION: "#fca5a5"}
 WIDTH, LANE, LEFT, TOP = 1200, 40, 120, 30  # pixels of the picture
 ROUNDING = 1e-9  # of sums of seconds
@@ -198,7 +199,7 @@ def _seconds(events: Iterable[Event], queue: str) -> float:
 
 
 def _counted(events: Iterable[Event], queue: str) -> int:
-    return sum(event.queue == queue for event in events)
+    return sum(event.queue == queue and event.name != CALL for event in events)
 
 
 # --- text
