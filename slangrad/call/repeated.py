@@ -157,24 +157,25 @@ class SameCall:
     """The launch of the last call of a function, for further calls with the same objects: numbers, and Tensors whose
     memory is that of then. It keeps no Tensor alive.
 
-        ready = same.ready(caller, args, result)                a launch, None where it does not fit
+        same.prepared                                           a launch, None before one is worth it
+        same.ready(caller, args, result)                        the same where it fits a call, else None
         same.follow(caller, settings, args, result)             after an ordinary call
 
     The second call in a row with the same objects prepares the launch, which is replaced as a whole, since threads may
     use it at a time. To prepare takes as long as a call, so the next launch needs twice as many calls in a row.
     """
 
-    __slots__ = ("_needed", "_ready", "_repeats", "_seen")
+    __slots__ = ("_needed", "_repeats", "_seen", "prepared")
 
     def __init__(self) -> None:
         self._seen: tuple[object, ...] = ()  # the caller and the addresses of the objects of the last call
         self._repeats = 0  # since then
         self._needed = 1
-        self._ready: ReadyLaunch | None = None
+        self.prepared: ReadyLaunch | None = None
 
     def ready(self, caller: Caller, args: tuple[object, ...], result: object) -> ReadyLaunch | None:
         """The launch of a call outside of check mode with the same objects. `result` is None if none is given."""
-        ready = self._ready
+        ready = self.prepared
         if ready is None or ready.caller is not caller or ready.changes != Tensor.changes:
             return None
         finders = ready.finders
@@ -208,7 +209,7 @@ class SameCall:
             if launch is not None and (returned is None or returned is result):
                 run = caller.session.device.runtime.prepare(launch.kernel, launch.arguments, launch.grid)
                 finders = [*map(_finder, args), _finder(result)]
-                self._ready = ReadyLaunch(caller, changes, finders, run, returned is not None)
+                self.prepared = ReadyLaunch(caller, changes, finders, run, returned is not None)
 
 
 class ReadyLaunch(NamedTuple):

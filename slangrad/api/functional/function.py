@@ -141,7 +141,7 @@ class Function(Unique):
             caller = self._calls.renewed()
         result = kwargs.get(RESULT) if kwargs else None
         is_plain = len(kwargs) == (result is not None) and not self._bound
-        if is_plain:
+        if is_plain and self._same.prepared is not None:
             ready = self._same.ready(caller, args, result)
             if ready is not None:
                 ready.run()
