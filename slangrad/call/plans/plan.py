@@ -372,6 +372,7 @@ class CallPlan:
         """None when some value must be copied first. With a key it is kept, to be launched."""
         last = len(self._leaves) - (self._created is not None)
         footprints: list[Footprint] = []
+        homes: list[object] = []
         for leaf, value in zip(self._leaves[:last], values):
             footprint = leaf.footprint(value)
             if footprint is None:
@@ -379,6 +380,7 @@ class CallPlan:
             for kind, home in footprint.homes:
                 if not self._runtime.holds(home):
                     raise _on_another_device(leaf.label, kind, home, self._runtime)
+                homes.append(home)
             footprints.append(footprint)
         rows = zip(self._leaves, footprints)
         mapped = [
@@ -388,7 +390,7 @@ class CallPlan:
         shape = call_shape(self.call.call_dims, mapped, self._strict)
         maker: Callable[[], object] = _nothing
         if self._created is not None:
-            maker = self._created.maker(self.device, shape, self._place_of_torch(footprints))
+            maker = self._created.maker(self.device, shape, self._place_of_torch(homes))
             footprint = self._leaves[-1].footprint(maker())
             assert footprint is not None
             if self._runtime.reaches_host or all(use.memory.home is not None for use in footprint.uses):
@@ -402,10 +404,9 @@ class CallPlan:
             self._geometries[key] = geometry
         return geometry
 
-    def _place_of_torch(self, footprints: Sequence[Footprint]) -> str | None:
+    def _place_of_torch(self, homes: Sequence[object]) -> str | None:
         """The device of torch tensors that a call makes: the GPU if an argument of PyTorch lies there, or if no
-        argument lies on the host."""
-        homes = [home for footprint in footprints for _, home in footprint.homes]
+        argument lies on the host. `homes` are those of the arguments."""
         of_torch = [home for home in homes if isinstance(home, str)]
         if of_torch:
             return of_torch[0]
