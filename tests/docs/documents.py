@@ -10,6 +10,7 @@
     ```diff             a change of the package; test_extending.py applies it
     ```python changed   runs there, with the changes of its section
     ```python cuda      executed with a CUDA device that interprets kernels
+    ```python gpu       executed where PyTorch has a GPU
 
 In an output `...` stands for any text, on a line of its own for any lines.
 """
@@ -28,6 +29,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import torch
 from typer.testing import CliRunner
 
 from slangrad.cli.main import app
@@ -106,6 +108,10 @@ class Session:
         with fake_gpu():
             self.python(block, expected)
 
+    def with_torch_on_a_gpu(self, block: Block, expected: str | None) -> None:
+        if torch.cuda.is_available():
+            self.python(block, expected)
+
     def console(self, block: Block, _: str | None) -> None:
         for line, output in commands_of(block.text):
             assert_output(command(line), output, block)
@@ -123,7 +129,12 @@ RUN = {
     "diff": Session.nothing,
     "json": Session.nothing,
 }
-NOTES = {"excerpt": Session.excerpt, "changed": Session.nothing, "cuda": Session.on_a_gpu}
+NOTES = {
+    "excerpt": Session.excerpt,
+    "changed": Session.nothing,
+    "cuda": Session.on_a_gpu,
+    "gpu": Session.with_torch_on_a_gpu,
+}
 
 
 def errors_of(path: Path, block: Block) -> str:

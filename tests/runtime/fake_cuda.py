@@ -23,7 +23,9 @@ import numpy as np
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import run_kernel
+from slangrad.runtime.cuda import device as devices
 from slangrad.runtime.cuda import driver as drivers
+from slangrad.runtime.cuda import stream as streams
 from slangrad.runtime.cuda.arena import BLOCKS
 from slangrad.runtime.cuda.launch import ARENA_HEADER, LAUNCH, Status
 from slangrad.targets import cuda
@@ -145,6 +147,7 @@ class FakeBindings:
         self.launches = 0
         self.launches_without_memory = 0  # how many of the next ones fail
         self.linked = []
+        self.torch = None  # PyTorch as the device sees it, which has no GPU
         self.used = []  # the streams of launches and copies, in their order
         self.waits = []  # pairs of streams: the one that waits, and the one that it waits for
         self.capturing = set()  # streams whose work is recorded
@@ -449,6 +452,11 @@ def fake_gpu(**settings):
         return replace(real, finish=finish)
 
     drivers.load_driver.cache_clear()
-    with patch.object(drivers, "BINDINGS", bindings), patch.object(cuda, "target_of", target_of):
+    with (
+        patch.object(drivers, "BINDINGS", bindings),
+        patch.object(cuda, "target_of", target_of),
+        patch.object(streams, "loaded_torch", lambda: bindings.torch),
+        patch.object(devices, "loaded_torch", lambda: bindings.torch),
+    ):
         yield bindings
     drivers.load_driver.cache_clear()

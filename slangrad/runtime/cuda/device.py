@@ -9,7 +9,6 @@ with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -41,7 +40,7 @@ from slangrad.runtime.cuda.launch import (
 )
 from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.cuda.prints import PrintBuffer
-from slangrad.runtime.cuda.stream import Stream
+from slangrad.runtime.cuda.stream import Stream, loaded_torch
 from slangrad.runtime.device import (
     Array,
     Device,
@@ -321,7 +320,7 @@ class CudaDevice(Device):
     @property
     def place_of_torch(self) -> str | None:  # type: ignore[override]
         """The GPU, if PyTorch has it."""
-        torch = sys.modules.get("torch")
+        torch = loaded_torch()
         return self._place if torch is not None and torch.cuda.is_available() else None
 
     def precede(self, stream: int | None) -> None:

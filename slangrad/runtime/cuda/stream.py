@@ -15,11 +15,18 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.runtime.cuda.driver import CaptureError, Driver
 
 NOT_CAPTURING = 0  # CU_STREAM_CAPTURE_STATUS_NONE
+
+
+def loaded_torch() -> Any:  # a module that is not imported here
+    """PyTorch, if the program has loaded it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "cuda") else None  # which it lacks while it is being loaded
 
 
 class Stream:
@@ -55,11 +62,10 @@ class Stream:
 
     def _of_torch(self) -> Callable[[int], int] | None:
         """PyTorch's function for its current stream, once it uses a GPU."""
-        torch = sys.modules.get("torch")
-        cuda = getattr(torch, "cuda", None)  # absent while PyTorch is being loaded
-        if cuda is None or not cuda.is_initialized():
+        torch = loaded_torch()
+        if torch is None or not torch.cuda.is_initialized():
             return None
-        self._current = torch._C._cuda_getCurrentRawStream  # type: ignore[union-attr]
+        self._current = torch._C._cuda_getCurrentRawStream
         return self._current
 
     def _go_on_with(self, raw: int) -> None:
