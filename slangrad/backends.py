@@ -76,11 +76,11 @@ def load_image(data: bytes) -> tuple[Kernel, Json]:
     return image.kernel(load_object_code), image.about
 
 
-def cpu_device(options: Options, index: int = 0) -> Device:
+def cpu_device(options: Options, index: int) -> Device:
     return CpuDevice(options)
 
 
-def cuda_device(options: Options, index: int = 0) -> Device:
+def cuda_device(options: Options, index: int) -> Device:
     device: Device = CUDA_DEVICE.CudaDevice(options, index)
     return device
 

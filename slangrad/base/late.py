@@ -9,6 +9,7 @@ lists the modules that may load others late.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Generic, TypeVar
@@ -29,6 +30,12 @@ class Late:
             value = getattr(import_module(self._name), name)
         setattr(self, name, value)
         return value
+
+
+def loaded_torch() -> Any:  # a module that is not imported here
+    """PyTorch, if the program has loaded it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "cuda") else None  # which it lacks while it is being loaded
 
 
 class late_property(Generic[Value]):

@@ -286,9 +286,8 @@ class Buffer:
             raise ValueError(f"offset: bytes {offset} to {offset + size} are not in a buffer of {self.size}")
 
 
-SharedView = tuple[
-    Buffer, Type, object, View
-]  # of a tensor: storage, elements, how they are shown, and the view
+# Of a tensor: its storage, the type of its elements, how that is shown, and the view.
+SharedView = tuple[Buffer, Type, object, View]
 
 
 def shared_view(

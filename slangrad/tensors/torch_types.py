@@ -14,7 +14,7 @@ import sys
 from threading import Lock
 from typing import Protocol, Self
 
-from slangrad.base.late import Late
+from slangrad.base.late import Late, loaded_torch
 from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.ir.data.types import Scalar
 from slangrad.tensors.conversion import AnyArray, HostValue
@@ -81,7 +81,7 @@ def home_of_torch(tensor: TorchTensor) -> str | None:
 
 def has_gpu() -> bool:
     """Whether PyTorch is loaded and has a GPU."""
-    torch = sys.modules.get("torch")
+    torch = loaded_torch()
     return torch is not None and bool(torch.cuda.is_available())
 
 

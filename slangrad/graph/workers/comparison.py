@@ -58,9 +58,8 @@ def graph_parts(outputs: Sequence[Node], of: str = "") -> Iterator[PlanPart]:
     order = topological_order(*outputs)
     lines = text(*outputs, places=False).splitlines()
     place_of = {node: node.place for node in order}
-    for node in reversed(
-        order
-    ):  # equal constants of a process are one node, so the first reader has a better line
+    # Equal constants of a process are one node, so the first reader has a better line.
+    for node in reversed(order):
         place_of |= {x: node.place for x in node.inputs if x.op == "constant"}
     for node, line in zip(order, lines, strict=False):
         number, _, value = line.partition(": ")

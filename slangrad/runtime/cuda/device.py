@@ -17,6 +17,7 @@ from math import prod
 import numpy as np
 
 from slangrad.base.disk.store import content_key
+from slangrad.base.late import loaded_torch
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.arena import BLOCKS, Arena, PartialSums
@@ -40,7 +41,7 @@ from slangrad.runtime.cuda.launch import (
 )
 from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.cuda.prints import PrintBuffer
-from slangrad.runtime.cuda.stream import Stream, loaded_torch
+from slangrad.runtime.cuda.stream import Stream
 from slangrad.runtime.device import (
     Array,
     Device,
@@ -148,7 +149,7 @@ class CudaDevice(Device):
 
     def _prepared(self, kernel: CudaKernel, grid: Grid) -> tuple[PreparedLaunch, list[PreparedLaunch]]:
         """A new launch, and the list that it goes to afterwards."""
-        self._enter()
+        self._require_gpu()
         loaded = kernel.loaded.get(self) or self._load(kernel)
         image, call = kernel.image, self._launch
         shape = self._shape(kernel, loaded, grid)
@@ -240,6 +241,7 @@ class CudaDevice(Device):
 
     def _load(self, kernel: CudaKernel) -> LoadedKernel:
         """The kernel on this GPU, with its number here."""
+        self._enter()
         image = kernel.image
         module = self._driver.call("cuModuleLoadData", self._machine_code(image.code))
         number = len(self._kernels) + 1

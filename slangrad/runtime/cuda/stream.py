@@ -11,22 +11,15 @@ before, it waits for the one before.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
+from slangrad.base.late import loaded_torch
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.runtime.cuda.driver import CaptureError, Driver
 
 NOT_CAPTURING = 0  # CU_STREAM_CAPTURE_STATUS_NONE
-
-
-def loaded_torch() -> Any:  # a module that is not imported here
-    """PyTorch, if the program has loaded it."""
-    torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "cuda") else None  # which it lacks while it is being loaded
 
 
 class Stream:
