@@ -201,7 +201,7 @@ class SameCall:
         if (
             caller.checking is None
             and settings.result is None
-            and not settings.given
+            and not settings.sources
             and _may_stay(args, result)
         ):
             changes = Tensor.changes
@@ -225,8 +225,8 @@ class ReadyLaunch(NamedTuple):
 
 def _may_stay(args: tuple[object, ...], result: object) -> bool:
     """Whether objects tell by themselves that a call is the same."""
-    given = result is None or type(result) is Tensor
-    return given and all(type(value) is Tensor or type(value) in NUMBERS for value in args)
+    keeps_result = result is None or type(result) is Tensor
+    return keeps_result and all(type(value) is Tensor or type(value) in NUMBERS for value in args)
 
 
 def _finder(value: HostValue) -> Callable[[], object]:

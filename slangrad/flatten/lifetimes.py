@@ -164,29 +164,29 @@ class Lifetimes:
             self._visit(region)
             after |= self._shared
         self._shared = after
-        taken: dict[Value, Value] = {}
+        taker_of: dict[Value, Value] = {}
         for result, *yields in merged(op):
             if is_array(result):
-                self._merge(op, result, yields, taken)
+                self._merge(op, result, yields, taker_of)
 
-    def _merge(self, op: Op, result: Value, yields: Sequence[Value], taken: dict[Value, Value]) -> None:
+    def _merge(self, op: Op, result: Value, yields: Sequence[Value], taker_of: dict[Value, Value]) -> None:
         """In place when both arms end in the memory of one value from before that is not used afterwards.
 
-        `taken` maps a value to the result that got its memory.
+        `taker_of` maps a value to the result that got its memory.
         """
         entry, other = (self._entry(v, op) for v in yields)
         roots = [self.root(v) for v in yields if v not in self.zeros]
         begun = [self._begins_in(v, op) for v in yields]
-        if entry is other and entry in self._dying[op] and entry not in taken and self._owned(entry):
-            taken[entry] = self.origin[result] = entry
+        if entry is other and entry in self._dying[op] and entry not in taker_of and self._owned(entry):
+            taker_of[entry] = self.origin[result] = entry
         elif not is_tape(result.type):
             self.begins_empty.update((result,) if any(begun) else ())
-        elif all(begun) and taken.keys().isdisjoint(roots):
+        elif all(begun) and taker_of.keys().isdisjoint(roots):
             self.begins_empty.add(result)
         else:
             self.handles.add(result)
-            self._share((result, *yields, *(taken[r] for r in roots if r in taken)))
-        taken.update({r: result for r in roots if r not in taken})
+            self._share((result, *yields, *(taker_of[r] for r in roots if r in taker_of)))
+        taker_of.update({r: result for r in roots if r not in taker_of})
 
     def _begins_in(self, value: Value, op: Op) -> bool:
         """Whether a version that an arm ends with began there, in fresh and empty memory."""
@@ -204,7 +204,7 @@ class Lifetimes:
     def _visit_loop(self, op: Op) -> None:
         for region in op.regions:
             self._visit(region)
-        taken, all_carried = set(self._free[op]), carried(op)
+        reused, all_carried = set(self._free[op]), carried(op)
         in_place = [self.root(loop_value.yielded) is loop_value.parameter for loop_value in all_carried]
         moved = {
             self.root(loop_value.yielded)
@@ -219,8 +219,8 @@ class Lifetimes:
                 self._pass_on(op, i, loop_value.yielded, moved)
             elif start in self.zeros:
                 self.begins_empty.add(loop_value.parameter)
-            if start in self._dying[op] and start not in taken and self._owned(start):
-                taken.add(start)
+            if start in self._dying[op] and start not in reused and self._owned(start):
+                reused.add(start)
                 if handle:
                     self.moved.add((op, i))
                 else:

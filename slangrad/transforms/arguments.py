@@ -93,7 +93,7 @@ class Attacher:
                 attached.read = None
 
     def attach(self, value: object, index: int, label: str, tangent: object = None) -> Attached:
-        """Argument number `given`. Without a tangent it is a constant in forward mode, and has a zero direction in
+        """Argument number `index`. Without a tangent it is a constant in forward mode, and has a zero direction in
         `hvp`."""
         return self._attach(value, tangent, index, (), label)
 
@@ -276,7 +276,7 @@ class Attacher:
 
 def leaves_of(call: Launchable) -> dict[tuple[int, Path], Leaf]:
     """The leaves of a call by the argument and the keys inside of it."""
-    return {(source.given, source.path): leaf for source, leaf in zip(call.sources, call.leaves)}
+    return {(source.value_index, source.path): leaf for source, leaf in zip(call.sources, call.leaves)}
 
 
 def in_their_types(values: Sequence[object], call: Launchable) -> list[object]:

@@ -154,11 +154,11 @@ class ReflectionContext:
             return [self.make(Attribute, attribute) for attribute in user_attributes(program, declaration)]
 
 
-def expect(value: object, kind: type[Made], where: str) -> Made:
+def expect(value: object, kind: type[Made], call: str) -> Made:
     """The argument of a lookup; CallError (E1015) where it is of another class."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
-        message = f"{where}: {type(value).__name__} is not {article} {kind.__name__}"
+        message = f"{call}: {type(value).__name__} is not {article} {kind.__name__}"
         note = "layout.find_type_by_name(name) finds types" if kind is TypeReflection else None
         raise CallError("E1015", message, (), note)
     return value

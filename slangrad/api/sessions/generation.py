@@ -231,8 +231,8 @@ class Generation:
                 loaded: module.parsed for loaded, module in self._known.items() if module.parsed is not None
             }
             steps = steps_of(checked, needed)
-            said = (self.settings, self.target, self._defines, self._places)
-            return None if steps is None else recipe_of(*said, steps)
+            inputs = (self.settings, self.target, self._defines, self._places)
+            return None if steps is None else recipe_of(*inputs, steps)
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """The imports of a kernel that sees a module and all that it sees."""

@@ -302,14 +302,14 @@ class SlangSession(LoadsModules):
 
     def add_precompiled(self, name: str, data: bytes, path: str | Path | None) -> LoadedModule:
         """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
-        where = Path(path or f"{name}{SUFFIX}")
+        file = Path(path or f"{name}{SUFFIX}")
         self.refresh()
         try:
             from_bytes(data)
         except ModuleFileError as problem:
-            raise CompileError([Diagnostic("E0330", f"'{where}' {problem}", None, problem.note)]) from None
+            raise CompileError([Diagnostic("E0330", f"'{file}' {problem}", None, problem.note)]) from None
         with self.lock:
-            return self._enter_given(name, ("precompiled", name, str(where), data.decode("latin-1")))
+            return self._enter_given(name, ("precompiled", name, str(file), data.decode("latin-1")))
 
     def _enter_given(self, name: str, step: Step) -> LoadedModule:
         """The module of a text; the same text of the same name is the same module."""

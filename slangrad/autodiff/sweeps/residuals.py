@@ -143,8 +143,8 @@ class Residuals:
     def _counted(self, scope: SweepScope, value: Value, iteration: Value) -> Value:
         counter = self.tree.counters[value]
         number = scope.b.emit("convert", iteration, type=value.type)
-        way = scope.b.emit("mul", number, scope.fetch(counter.step))
-        return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), way)
+        distance = scope.b.emit("mul", number, scope.fetch(counter.step))
+        return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), distance)
 
     def _again(self, scope: SweepScope, value: Value) -> Value:
         op = self._plan.again[value]

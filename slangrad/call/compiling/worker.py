@@ -23,7 +23,7 @@ from slangrad.base.process.threads import start_thread
 from slangrad.base.source import SourceFile
 from slangrad.cache import environment_key, kernel_entry
 from slangrad.call.binding.module_index import reachable
-from slangrad.call.compiling.compile import place_of, refuse_other_callee, told_of
+from slangrad.call.compiling.compile import extra_of, place_of, refuse_other_callee
 from slangrad.call.compiling.kernel_source import ENTRY
 from slangrad.call.compiling.recipe import Recipe, files_of, options_of, perform
 from slangrad.call.compiling.workers import READY, receive, send
@@ -78,15 +78,15 @@ class CompileWorker:
             program.modules[name] = modules[key]
         view = Reflection(program, modules[message["seen_from"]])
         conformances = _conformances(view, message["conformances"])
-        said = options_of(message["options"]), message["program"]["target"], conformances
+        kernel = options_of(message["options"]), message["program"]["target"], conformances
         if "page" in message:
             name, text = message["page"]
-            compiled = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *said)
+            compiled = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *kernel)
             refuse_other_callee(program.modules[name].declaration, message["callee"])
             return kernel_entry(compiled.image, compiled.arguments, compiled.used)
         entry = _function(view, message["entry"], message["generics"])
-        compiled = pipeline.compile_entry_point(program, entry, *said)
-        return kernel_entry(compiled.image, compiled.arguments, compiled.used, told_of(compiled))
+        compiled = pipeline.compile_entry_point(program, entry, *kernel)
+        return kernel_entry(compiled.image, compiled.arguments, compiled.used, extra_of(compiled))
 
     def _program(self, recipe: Recipe) -> tuple[CheckedProgram, dict[str, CheckedModule]]:
         if recipe != self._recipe:

@@ -257,8 +257,10 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
         )
     if results:
         return declared_meaning(scope, node, results[0], None)
-    where = base.declarations[0].name
-    return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
+    namespace = base.declarations[0].name
+    return refuse(
+        scope, node, "E0304", f"namespace '{namespace}' has no member '{node.name}'", node.name_span
+    )
 
 
 def type_member(

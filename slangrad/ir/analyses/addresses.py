@@ -82,8 +82,8 @@ def _chosen(op: Op, address: Value, made_by: MadeBy) -> Value | None:
     if op.name not in ("if", "select"):
         return None
     at = op.results.index(address)
-    there, other = op.operands[1:] if op.name == "select" else (region.yields[at] for region in op.regions)
-    return there if is_null(other, made_by) else None
+    chosen, other = op.operands[1:] if op.name == "select" else (region.yields[at] for region in op.regions)
+    return chosen if is_null(other, made_by) else None
 
 
 def is_null(address: Value, made_by: MadeBy) -> bool:

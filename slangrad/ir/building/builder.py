@@ -159,9 +159,9 @@ class Builder:
 
     def guarded(self, condition: Value, then: Arm) -> tuple[Value, ...]:
         """The results of an arm where the condition holds; zeros elsewhere."""
-        there, nowhere = self.region((), then), self.nested()
-        zeros = tuple([nowhere.zero(v.type) for v in there.yields])
-        return self.control("if", (condition,), (there, Region((), nowhere.ops, zeros)))
+        region, nowhere = self.region((), then), self.nested()
+        zeros = tuple([nowhere.zero(v.type) for v in region.yields])
+        return self.control("if", (condition,), (region, Region((), nowhere.ops, zeros)))
 
     def for_(
         self,

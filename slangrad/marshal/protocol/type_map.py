@@ -93,7 +93,7 @@ class HostTypeMap(MemoryForms):
         lowered = tuple((name, value) for name, value in values if value is not None)
         if len(lowered) < len(values):
             return None
-        rules = {i: said for i, (_, field) in enumerate(fields) if (said := checked.rules_of(field))}
+        rules = {i: row for i, (_, field) in enumerate(fields) if (row := checked.rules_of(field))}
         struct = ir.struct(str(t), lowered)
         if self.declared(struct) not in (
             None,

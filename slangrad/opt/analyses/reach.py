@@ -151,7 +151,7 @@ class Survey:
         if argument.root is not None:
             self._given[value] = argument
         elif argument.range is not None:
-            facts.known[value] = facts.found[value] = argument.range
+            facts.known[value] = facts.cached[value] = argument.range
 
     # --- places
 
@@ -185,8 +185,8 @@ class Survey:
     def start(self, place: AddressPath) -> Bounds:
         """The distance of a place from its root in bytes, without its steps."""
         v, argument = self.intervals, self._given.get(place.root)
-        here = v.number(place.distance, place.distance)
-        return here if argument is None or argument.range is None else v.sum(argument.range, here)
+        distance = v.number(place.distance, place.distance)
+        return distance if argument is None or argument.range is None else v.sum(argument.range, distance)
 
     def is_given(self, place: AddressPath) -> bool:
         """Whether its root came from another function, where it has a root in turn."""

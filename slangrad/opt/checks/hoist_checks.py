@@ -51,10 +51,10 @@ class _HoistChecks(Rebuild):
     def _in_bounds(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         if not _is_check(op):
             return copy_op(self, b, op)
-        asked = self.values(op.operands)
-        if asked not in self._asked:
-            (self._asked[asked],) = copy_op(self, b, op)
-        return (self._asked[asked],)
+        operands = self.values(op.operands)
+        if operands not in self._asked:
+            (self._asked[operands],) = copy_op(self, b, op)
+        return (self._asked[operands],)
 
     def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         (body,), count = op.regions, self.value(op.operands[0])
@@ -77,9 +77,9 @@ class _HoistChecks(Rebuild):
         used = [value for value in free_values(rest) if value in leaving_values]
         turns = b.emit("less", b.zero(count.type), count)
 
-        def leave(there: Builder) -> tuple[Value, ...]:
+        def leave(inner: Builder) -> tuple[Value, ...]:
             with forgetting(self._asked):
-                self._emit(there, leaving)
+                self._emit(inner, leaving)
             return self.values(used)
 
         self.new.update(zip(used, b.guarded(turns, leave), strict=True))

@@ -65,12 +65,12 @@ class _NullChecks(Rebuild):
 
     def _end_without(self, b: Builder, root: Value, access: Op) -> Builder:
         """Code that runs only if the pointer is not null."""
-        there = b.nested()
+        inner = b.nested()
         outer, b.span = b.span, access.span or b.span
-        b.control("if", (_is_there(b, self.value(root)),), (Region((), there.ops, ()), Region((), [], ())))
+        b.control("if", (_is_there(b, self.value(root)),), (Region((), inner.ops, ()), Region((), [], ())))
         b.span = outer
         self._there[root] = None
-        return there
+        return inner
 
     def _same_roots(self, b: Builder, op: Op) -> Iterator[tuple[Value, Op]]:
         """Pointers, the same for all threads, that an op certainly follows, and the place where it does."""

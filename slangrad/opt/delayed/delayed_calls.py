@@ -103,8 +103,8 @@ class _Delaying(Rebuild):
         if op.name == "call":
             callees = [survey.called[op] for survey in surveys]
             callee = self._versions[callees[0]]
-            where = [callee.surveys.index(version) for version in callees]
-            return [tuple(targets[i] for i in where) for targets in callee.targets]
+            survey_indices = [callee.surveys.index(version) for version in callees]
+            return [tuple(targets[i] for i in survey_indices) for targets in callee.targets]
         if self._survey.own.get(op) not in self._target:
             return []
         return [tuple(self._target[survey.own[op]] for survey in surveys)]
