@@ -87,7 +87,7 @@ class KernelCompiler:
             if key not in self._compiled and key not in self._entries:
                 self._answers[key] = answer
 
-    def _found(self, key: Hashable, on_disk: str) -> StoredKernel | None:
+    def _stored(self, key: Hashable, on_disk: str) -> StoredKernel | None:
         answer = self._answers.pop(key, b"")
         if not answer:
             return find_kernel(self.options, self.target, on_disk)
@@ -133,7 +133,7 @@ class KernelCompiler:
     ) -> Compiled:
         on_disk = self._disk_key("call", written.text, [module.key for module in modules])
         name = self._name_of(key, call)
-        stored = self._found(key, on_disk)
+        stored = self._stored(key, on_disk)
 
         def stages() -> CompiledKernel:
             return self._stages(call, name, written)
@@ -200,7 +200,7 @@ class KernelCompiler:
         )
         key = "" if conformances else self._disk_key("entry", place, generics, module.key)
         is_cached = entry_key not in self._answers
-        stored = self._found(entry_key, key)
+        stored = self._stored(entry_key, key)
         if stored is None:
             kernel = {"entry": place, "generics": generics, "conformances": spelled(conformances)}
             self._refer(entry_key, [module], module, kernel)

@@ -556,8 +556,10 @@ def batch_norm(
     """
     shapes = [np.shape(operand) for operand in (mean, variance, gamma, beta) if operand is not None]
     if np.ndim(x) < 2 or {*shapes} - {(), np.shape(x)[1:2]}:
-        said = ", ".join(map(str, shapes))
-        raise GraphError("E1042", f"batch_norm: x {np.shape(x)} and {said}", "one number for each channel")
+        shape_texts = ", ".join(map(str, shapes))
+        raise GraphError(
+            "E1042", f"batch_norm: x {np.shape(x)} and {shape_texts}", "one number for each channel"
+        )
     shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
     if not training:
         scale = 1 / np.sqrt(variance + epsilon) if gamma is None else gamma / np.sqrt(variance + epsilon)

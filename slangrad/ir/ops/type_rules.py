@@ -109,7 +109,7 @@ def _select(name: str, types: tuple[Type, ...], attributes: Attributes, stated: 
     return types[1]
 
 
-def _given(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
+def _stated_type(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     _require(stated is not None, name, types)
     assert stated is not None
     return stated
@@ -155,7 +155,7 @@ RULES: dict[str, Callable[[str, tuple[Type, ...], Attributes, Type | None], Type
     p.COMPARE: _compare,
     p.SELECT: _select,
     p.SHIFT: _same,
-    p.GIVEN: _given,
+    p.GIVEN: _stated_type,
     p.COMPONENT: _component,
     p.FIRST: _first,
     p.ELEMENT: _element,

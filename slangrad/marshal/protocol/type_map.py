@@ -105,9 +105,9 @@ class HostTypeMap(MemoryForms):
 
     def lift(self, t: ir.Type) -> checked.Type | None:
         """The checked type that has this type in memory; a struct must be one that this program knows."""
-        return lifted(t, self._found)
+        return lifted(t, self._struct_of)
 
-    def _found(self, t: ir.Struct) -> checked.Type | None:
+    def _struct_of(self, t: ir.Struct) -> checked.Type | None:
         declared = self._find(t.name)
         return declared if declared is not None and self.lower(declared) is t else None
 

@@ -209,8 +209,8 @@ def _scattered(x: Node, move: Move, mesh: Mesh) -> Node:
     stacked = _stacked(x, move.axis, mesh.cuts[name])
     if not x.size:
         return _empty(stacked.shape[1:], x)
-    got = all_to_all(stacked.node, mesh.collective("all_to_all", name))
-    return reduced(move.how, Array(got), (0,), x.dtype).node
+    received = all_to_all(stacked.node, mesh.collective("all_to_all", name))
+    return reduced(move.how, Array(received), (0,), x.dtype).node
 
 
 def _exchanged(x: Node, move: Move, mesh: Mesh) -> Node:
@@ -221,8 +221,8 @@ def _exchanged(x: Node, move: Move, mesh: Mesh) -> Node:
     if not x.size:
         return _empty(tuple(shape), x)
     sent = _stacked(x, move.to, mesh.cuts[name])
-    got = Array(all_to_all(sent.node, mesh.collective("all_to_all", name)))
-    moved = got.transpose([*range(1, axis + 1), 0, *range(axis + 1, got.ndim)])
+    received = Array(all_to_all(sent.node, mesh.collective("all_to_all", name)))
+    moved = received.transpose([*range(1, axis + 1), 0, *range(axis + 1, received.ndim)])
     return moved.reshape(tuple(shape)).node
 
 

@@ -104,9 +104,9 @@ class StagePlan:
             outer.collective("all_reduce", STAGES, "max").start(None, needed).wait()
         if (least := int(needed[0])) > 0:
             count = f"{self.stages} stages do" if self.stages > 1 else f"{self.microbatches} micro-batches do"
-            said = f"{count} not fit into {memory} bytes of a worker"
+            message = f"{count} not fit into {memory} bytes of a worker"
             raise MemoryLimitError(
-                said, f"memory={least} would do; more stages or micro-batches need less", least
+                message, f"memory={least} would do; more stages or micro-batches need less", least
             )
 
     def fitted(self, stage: int) -> FittedStage:
