@@ -57,14 +57,14 @@ class TaughtMarshal(Marshal):
     def __init__(self, factory: Factory, value: object, described: str = "") -> None:
         self._factory = factory
         self._value = value
-        self._made: tuple[ProgramTypes, NativeMarshall] | None = None
+        self._checked_marshall: tuple[ProgramTypes, NativeMarshall] | None = None
         self.described = described or type(value).__name__
 
     def marshall(self, types: ProgramTypes) -> NativeMarshall:
-        if self._made is None or self._made[0] is not types:
+        if self._checked_marshall is None or self._checked_marshall[0] is not types:
             marshall = self._hook("its Marshall", lambda: self._factory(types.program(), self._value))
-            self._made = types, self._checked(marshall)
-        return self._made[1]
+            self._checked_marshall = types, self._checked(marshall)
+        return self._checked_marshall[1]
 
     def _checked(self, marshall: object) -> NativeMarshall:
         if not isinstance(marshall, NativeMarshall):

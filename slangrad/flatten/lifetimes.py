@@ -38,7 +38,7 @@ class Lifetimes:
         self._dying: dict[Op, set[Value]] = {}  # arrays whose last use is in an op
         self._ops: dict[Region, list[Op]] = {}  # ops that use or make arrays
         self._free: dict[Op, set[Value]] = {}  # arrays from outside that a branch or loop uses
-        self._made: list[tuple[Value, int]] = []  # all arrays, and in how many loops they are made
+        self._arrays: list[tuple[Value, int]] = []  # all arrays, and in how many loops they are made
         self._stored: list[
             tuple[Value, int]
         ] = []  # those that become elements, and in how many loops they do
@@ -83,13 +83,13 @@ class Lifetimes:
             ops.append(op)
             used.update(operands)
             arrays += results
-        self._made += [(v, depth) for v in arrays]
+        self._arrays += [(v, depth) for v in arrays]
         return used.difference(arrays)
 
     def _find_tapes(self) -> dict[Value, list[Value]]:
         """The versions of each class of tapes, but for those that are elements of something."""
         tapes: dict[Value, list[Value]] = {}
-        for value, _ in self._made:
+        for value, _ in self._arrays:
             if is_tape(value.type) and value not in self.zeros:
                 tapes.setdefault(self._versions.find(value), []).append(value)
         for stored, _ in self._stored:
@@ -102,7 +102,7 @@ class Lifetimes:
         Changed in place in the next iteration, such a tape would change the element, too.
         """
         outermost: dict[Value, int] = {}
-        for value, depth in self._made:
+        for value, depth in self._arrays:
             root = self._versions.find(value)
             outermost[root] = min(outermost.get(root, depth), depth)
         stored = ((self._versions.find(v), depth) for v, depth in self._stored)

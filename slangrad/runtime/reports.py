@@ -137,7 +137,7 @@ class NotFiniteError(KernelReport, FloatingPointError):
         self.thread = thread
         self.call = call
         self._site = site
-        self._what = value
+        self._value = value
         place = "" if thread is None else f" in thread {thread}"
         if call is not None:
             place = f" in call {call}" if call else ""
@@ -146,7 +146,7 @@ class NotFiniteError(KernelReport, FloatingPointError):
         )
 
     def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
-        return NotFiniteError(self.kernel, self._site, self._what, self.thread, call)
+        return NotFiniteError(self.kernel, self._site, self._value, self.thread, call)
 
     @staticmethod
     def of(kernel: str, site: Site, failure: LaunchFailure) -> NotFiniteError:

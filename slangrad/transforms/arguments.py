@@ -76,12 +76,12 @@ class Attacher:
         self._mode = mode
         self._device = device
         self._leaves = leaves_of(call)
-        self._made: list[tuple[int, Path, str, Attached]] = []
+        self._attached_values: list[tuple[int, Path, str, Attached]] = []
 
     def settle(self, call: Launchable) -> None:
         """An attached argument that the function treats as a constant becomes one. It must not have a tangent."""
         leaves = leaves_of(call)
-        for index, path, label, attached in self._made:
+        for index, path, label, attached in self._attached_values:
             leaf = leaves.get((index, path))
             carries = leaf is not None and (leaf.role.gives or (self._mode == TANGENT and leaf.role.takes))
             if not carries and self._mode == TANGENT:
@@ -100,7 +100,7 @@ class Attacher:
     def _attach(self, value: object, tangent: object, index: int, path: Path, label: str) -> Attached:
         attached = self._attached(value, tangent, index, path, label)
         if attached.parts is None and (attached.read is not None):
-            self._made.append((index, path, label, attached))
+            self._attached_values.append((index, path, label, attached))
         return attached
 
     def _attached(self, value: HostValue, tangent: object, index: int, path: Path, label: str) -> Attached:

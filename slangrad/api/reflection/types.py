@@ -81,7 +81,7 @@ class ReflectionContext:
         self.view = view
         self.types = ModuleTypes(view)  # its own: those of the module may know the device
         self.lock = lock
-        self._made: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
+        self._layouts: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
 
     @property
     def program(self) -> CheckedProgram:
@@ -90,9 +90,9 @@ class ReflectionContext:
     def make(self, kind: Callable[..., Made], *parts: object) -> Made:
         """`kind(self, *parts)`, the same object for the same parts as long as it is referenced."""
         with self.lock:
-            kept = cast("Made | None", self._made.get((kind, parts)))
+            kept = cast("Made | None", self._layouts.get((kind, parts)))
             if kept is None:
-                kept = self._made[kind, parts] = kind(self, *parts)
+                kept = self._layouts[kind, parts] = kind(self, *parts)
             return kept
 
     def type_of(self, t: Type) -> TypeReflection:

@@ -272,18 +272,18 @@ class of_generation(Generic[Found]):
 class CheckedSession:
     """A session for kernels of check mode: the same program, compiled with checks."""
 
-    __slots__ = ("_made", "_make_compiler", "kernels", "lock", "settings", "target")
+    __slots__ = ("_compiler", "_make_compiler", "kernels", "lock", "settings", "target")
 
     def __init__(self, session: Generation, make_compiler: Callable[[Options], KernelCompiler]) -> None:
         self.lock, self.target = session.lock, session.target
         self._make_compiler = make_compiler
-        self._made: KernelCompiler | None = None
+        self._compiler: KernelCompiler | None = None
         self.kernels: dict[str, Compiled] = {}
         self.settings: Options = replace(session.settings, check=True)
 
     @property
     def compiler(self) -> KernelCompiler:
-        if self._made is None:
+        if self._compiler is None:
             with self.lock:
-                self._made = self._made or self._make_compiler(self.settings)
-        return self._made
+                self._compiler = self._compiler or self._make_compiler(self.settings)
+        return self._compiler

@@ -63,7 +63,7 @@ class CompileWorker:
 
     def __init__(self) -> None:
         self._recipe: Recipe | None = None
-        self._made: tuple[CheckedProgram, dict[str, CheckedModule]]
+        self._program_modules: tuple[CheckedProgram, dict[str, CheckedModule]]
 
     def answer(self, message: bytes) -> bytes:
         """The bytes of a kernel; none where there is an error, which the parent finds itself."""
@@ -99,9 +99,12 @@ class CompileWorker:
             modules: list[CheckedModule] = []
             for step, made_of in recipe["steps"]:
                 modules.append(perform(program, step, [modules[number] for number in made_of]))
-            self._made = program, {part.key: part for module in modules for part in reachable(module)}
+            self._program_modules = (
+                program,
+                {part.key: part for module in modules for part in reachable(module)},
+            )
             self._recipe = recipe
-        return self._made
+        return self._program_modules
 
 
 def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> tuple[Conformance, ...]:

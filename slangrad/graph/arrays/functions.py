@@ -149,8 +149,8 @@ def _place_of(name: str) -> Callable[..., Array]:
     return place
 
 
-for _each in (np.argmax, np.argmin):
-    implements(_each, method=_each.__name__)(_place_of(_each.__name__))
+for _function in (np.argmax, np.argmin):
+    implements(_function, method=_function.__name__)(_place_of(_function.__name__))
 
 
 def _different(axes: ArrayLike, ndim: int) -> list[int]:
@@ -346,7 +346,7 @@ def diff(a: object, n: int = 1, axis: int = -1, **_: object) -> Array:
     before = (slice(None),) * axis_of(axis, x.ndim)
     if index(n) < 0:
         raise GraphError("E1042", f"diff: n is {n}")
-    for _each in range(n):
+    for _turn in range(n):
         parts = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
         x = lifted(np.not_equal(*parts) if x.dtype == bool else np.subtract(*parts))
     return x

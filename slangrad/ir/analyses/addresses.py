@@ -98,19 +98,19 @@ class Roots:
 
     def __init__(self, made_by: MadeBy) -> None:
         self.made_by = made_by
-        self._found: dict[Value, Value] = {}
+        self._roots: dict[Value, Value] = {}
 
     def root(self, address: Value) -> Value:
         path = list[Value]()
-        while address not in self._found:
+        while address not in self._roots:
             before = self._before(address)
             if before is None:
-                self._found[address] = address
+                self._roots[address] = address
             else:
                 path.append(address)
                 address = before
-        root = self._found[address]
-        self._found.update(dict.fromkeys(path, root))
+        root = self._roots[address]
+        self._roots.update(dict.fromkeys(path, root))
         return root
 
     def _before(self, address: Value) -> Value | None:

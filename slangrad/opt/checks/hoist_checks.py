@@ -38,10 +38,10 @@ class _HoistChecks(Rebuild):
     def __init__(self) -> None:
         super().__init__({"for": self._for, "in_bounds": self._in_bounds})
         self.moved: set[Op] = set()
-        self._asked: dict[tuple[Value, ...], Value] = {}  # in this region or one around it
+        self._emitted: dict[tuple[Value, ...], Value] = {}  # in this region or one around it
 
     def region(self, b: Builder, region: Region) -> Region:
-        with forgetting(self._asked):
+        with forgetting(self._emitted):
             return super().region(b, region)
 
     def op(self, b: Builder, op: Op) -> None:
@@ -52,9 +52,9 @@ class _HoistChecks(Rebuild):
         if not _is_check(op):
             return copy_op(self, b, op)
         operands = self.values(op.operands)
-        if operands not in self._asked:
-            (self._asked[operands],) = copy_op(self, b, op)
-        return (self._asked[operands],)
+        if operands not in self._emitted:
+            (self._emitted[operands],) = copy_op(self, b, op)
+        return (self._emitted[operands],)
 
     def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         (body,), count = op.regions, self.value(op.operands[0])
@@ -78,7 +78,7 @@ class _HoistChecks(Rebuild):
         turns = b.emit("less", b.zero(count.type), count)
 
         def leave(inner: Builder) -> tuple[Value, ...]:
-            with forgetting(self._asked):
+            with forgetting(self._emitted):
                 self._emit(inner, leaving)
             return self.values(used)
 
