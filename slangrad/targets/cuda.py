@@ -27,7 +27,7 @@ from slangrad.llvm.cuda.memory import overflows_stack
 from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
 from slangrad.opt.delayed.delayed_adds import delay_few_sums
-from slangrad.opt.delayed.gpu_sums import GpuSums, sum_in_registers
+from slangrad.opt.delayed.gpu_sums import GpuSums, sum_many_threads
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cuda.image import ARENA, MEMORY, PRINTS, CudaImage
@@ -106,7 +106,7 @@ def find_sums(flat: FlatKernel) -> Summed:
     if few is None:
         return Summed(flat, None, called)
     called = (*called, *few.functions)
-    sums = sum_in_registers(flat.function, few.kernel, called, few.plan)
+    sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
     if sums is None:
         return Summed(flat, None, flat.functions)
     context = PassContext(flat.options)

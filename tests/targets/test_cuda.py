@@ -137,18 +137,24 @@ def test_groups_of_too_many_threads_are_refused():
 @pytest.mark.parametrize(
     ("body", "shuffles", "ballots"),
     [
-        ("k[i] = WaveActiveSum(k[i]);", 5, 2),  # one ballot for the edge of the grid, one for the check of k
-        ("d[i] = WaveActiveMax(d[i]);", 10, 2),
-        ("k[i] = WaveReadLaneAt(k[i], 3);", 1, 2),
-        ("k[i] = int(WaveActiveCountBits(x[i] > 1));", 0, 3),
-        ("if (x[i] > 1) k[i] = WaveActiveMin(k[i]); else k[i] = WaveReadLaneFirst(k[i]);", 6, 6),
+        (
+            "k[i] = WaveActiveSum(k[i]);",
+            5 + 5,
+            1,
+        ),  # of all lanes, and of some; a ballot for the edge of the grid
+        ("d[i] = WaveActiveMax(d[i]);", 10 + 10, 1),
+        ("k[i] = WaveReadLaneAt(k[i], 3);", 1, 1),
+        ("k[i] = int(WaveActiveCountBits(x[i] > 1));", 0, 2),
+        ("if (x[i] > 1) k[i] = WaveActiveMin(k[i]); else k[i] = WaveReadLaneFirst(k[i]);", 11, 3),
         ("for (int j = 0; j < k[i]; j++) y[i] += WaveReadLaneAt(x[j], j);", 1, 3),
-        ("for (int j = 0; j < 3; j++) y[i] += WaveReadLaneAt(x[j], j);", 3, 3),
+        ("for (int j = 0; j < 3; j++) y[i] += WaveReadLaneAt(x[j], j);", 3, 1),
     ],
 )
 def test_waves_exchange_by_shuffles(body, shuffles, ballots):
     text = ptx(main(body))
-    counts = [len(re.findall(rf"\b{name}\b", text)) for name in (r"shfl\.sync\.idx", r"vote\.sync\.ballot")]
+    counts = [
+        len(re.findall(rf"\b{name}\b", text)) for name in (r"shfl\.sync\.(idx|bfly)", r"vote\.sync\.ballot")
+    ]
     assert counts == [shuffles, ballots] and ".reqntid 32, 1, 1" in text
 
 

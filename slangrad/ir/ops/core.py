@@ -50,6 +50,7 @@ class Attributes(TypedDict, total=False):
     site: int  # of a report: the number of its place (slangrad/sites.py)
     segmented: bool  # of a loop: each iteration runs a segment (autodiff/checkpointing/loop_splitting.py)
     stored: bool  # of a select: its result is stored at the address from which the other operand was loaded
+    table: int  # of an atomic: the number of the table of a group that it may add to
     text: str
     trusted: bool
     uniform: bool  # of an atomic: lanes of a wave that come to it together have the same address

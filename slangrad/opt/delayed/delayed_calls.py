@@ -78,6 +78,7 @@ class _Delaying(Rebuild):
         self._plan, self._target, self._versions, self._version = plan, target, versions, version
         self._survey = version.surveys[0]
         self._uniform = uniform
+        self._tables = {add.op: number for number, table in enumerate(plan.tables) for add in table.adds}
         self._given: dict[Targets, tuple[Value, Value]] = {}
 
     def made(self) -> Function:
@@ -139,6 +140,8 @@ class _Delaying(Rebuild):
         attributes = op.attributes
         if op in self._uniform:
             attributes = {**attributes, "uniform": True}
+        if op in self._tables:
+            attributes = {**attributes, "table": self._tables[op]}
         return (b.primitive("atomic", (address, value), op.results[0].type, attributes),)
 
     # --- which element of its block an add is for
