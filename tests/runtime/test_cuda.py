@@ -833,3 +833,43 @@ def test_arrays_of_other_libraries(device, module):
     ):
         with pytest.raises(BufferError, match=message):
             wrong()
+
+
+LIGHT = """
+[Differentiable]
+double light(DiffTensor<double, 2> q, no_diff double x, int count)
+{
+    double left = 1 + x;
+    for (int i = 0; i < count; i++)
+        left *= 1 - q[i, 0] * exp(-x * q[i, 1]) - left * q[i, 1];
+    return left;
+}
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_values_that_reverse_mode_reads_again(device, count):
+    """The numbers of the CPU, and finite differences; elements lie apart in memory."""
+    q, x = np.random.default_rng(3).uniform(0.1, 0.4, (max(count, 1), 4)), np.linspace(0.5, 1.5, 3)
+
+    def gradient(device):
+        light = spy.Module.load_from_source(device, "light", LIGHT).light
+        values = spy.Tensor.from_numpy(device, q.copy())[:, 1:3].with_grads()
+        y = spy.Tensor.zeros(device, (3,), "double").with_grads(spy.Tensor.ones(device, (3,), "double"))
+        light.bwds(values, spy.Tensor.from_numpy(device, x), count, _result=y)
+        return values.grad.to_numpy()
+
+    def loss(part):
+        left = 1 + x
+        for opacity, rate in part[:count]:
+            left = left * (1 - opacity * np.exp(-x * rate) - left * rate)
+        return left.sum()
+
+    part, differences = q[:, 1:3].copy(), np.zeros_like(q[:, 1:3])
+    for place in np.ndindex(part.shape):
+        step = np.zeros_like(part)
+        step[place] = 1e-6
+        differences[place] = (loss(part + step) - loss(part - step)) / 2e-6
+    found = gradient(device)
+    np.testing.assert_allclose(found, gradient(spy.create_device("cpu")), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-9)

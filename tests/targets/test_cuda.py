@@ -7,9 +7,12 @@ import pytest
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.base.traits import CPU, CUDA
 from slangrad.check.modules import CheckedProgram
+from slangrad.ir.ops.core import walk
 from slangrad.llvm.machine import nvptx
 from slangrad.pipeline import compile_kernel, target_of
+from tests.flat import flat_kernel_of
 from tests.targets.test_c_text import BODIES, CURVE, HEAD
 
 
@@ -199,3 +202,26 @@ def test_target_switches_take_the_case_of_cuda():
         "__target_switch { case cpu: y[i] = 1; return; case cuda: y[i] = 7.25; return; default: y[i] = 3; }"
     )
     assert re.search(r"st\.global\.b32 \t\[%rd\d+\], 1088946176;", ptx(main(body)))  # the bits of 7.25
+
+
+LONG_LOOP = """
+[Differentiable]
+float light(DiffTensor<float, 1> q, no_diff float x)
+{
+    float left = 1;
+    for (int i = 0; i < 100; i++)
+        left *= 1 - q[i] * exp(-x * x * q[i]);
+    return left;
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform DiffTensor<float, 1> q, uniform float* x) { bwd_diff(light)(q, x[id.x], 1); }
+"""
+
+
+def test_reverse_mode_keeps_fewer_values_of_loops_than_on_a_cpu():
+    """The product so far alone; elements of tensors are read again, and exponentials computed."""
+
+    def arrays(traits):
+        return sum(op.name == "alloc" for op in walk(flat_kernel_of(LONG_LOOP, traits).function.region))
+
+    assert arrays(CUDA) == 1 < arrays(CPU)

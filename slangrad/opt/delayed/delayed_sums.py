@@ -33,6 +33,8 @@ MOST_BYTES = 1 << 28
 MOST_BATCHES = 64  # more are for no processors, and each is one more number for every sum
 MOST_SEPARATE = 32  # ranges of sums that are compared with each other, on a GPU
 MOST_JOINED = 8  # blocks that are compared with each other
+LANES = 32  # of a wave of a GPU
+MOST_ADDS_OF_TABLE = 1 << 16  # of a thread, that count
 GROUP_BYTES = (
     32 << 10
 )  # of a GPU's shared memory that all tables of a group take; more leaves room for few groups
@@ -209,25 +211,36 @@ def with_tables(
         if everything is not None:
             loaded = [_loaded_range(b, address) for address in launch.loads]
             conditions += [_apart(b, x, other) for x in loaded for other in everything[1]]
-        yields += [span.low, _count_in_group(b, table, span, conditions, len(tables))]
+        adds_of_thread = _adds_that_meet(survey, table)
+        yields += [span.low, _count_in_group(b, table, span, conditions, len(tables), adds_of_thread)]
         kept.append(table)
     function = _function("plan", Region((), b.ops, tuple(yields)))
     return replace(plan, function=function, tables=kept)
 
 
-def _count_in_group(b: Builder, table: SumBlock, span: _Bytes, conditions: list[Value], tables: int) -> Value:
-    """How many elements a table of a group has; none where they do not fit, or where groups have fewer threads than
-    elements to add up."""
+def _count_in_group(
+    b: Builder, table: SumBlock, span: _Bytes, conditions: list[Value], tables: int, adds: int
+) -> Value:
+    """How many elements a table of a group has; none where they do not fit, or where groups would have more elements to
+    add up than there are adds. `adds`: of a thread."""
     count = b.emit("max", _elements(b, span, table.element), b.constant(I64, 0))
-    groups, threads = launch_field(b, "rows"), launch_field(b, "nx")
-    for axis in ("ny", "nz"):
-        threads = b.emit("mul", threads, launch_field(b, axis))
+    groups, all_adds = launch_field(b, "rows"), b.constant(I64, adds)
+    for axis in ("nx", "ny", "nz"):
+        all_adds = b.emit("mul", all_adds, launch_field(b, axis))
     room = b.constant(I64, elements_of_group(table.sums, tables))
     fits = b.emit("less_equal", count, room)
     few = b.emit("min", count, room)  # so that the product does not wrap
-    pays = b.emit("less_equal", b.emit("mul", few, groups), threads)
+    pays = b.emit("less_equal", b.emit("mul", few, groups), all_adds)
     holds = b.all([*conditions, fits, pays])
     return b.emit("select", holds, count, b.constant(I64, 0))
+
+
+def _adds_that_meet(survey: Survey, table: SumBlock) -> int:
+    """About how many adds to memory a thread makes, of those of a table. Threads of a wave share those to one place."""
+    shared = {add for add in table.adds if not survey.varies(add)}
+    own = {*table.adds} - shared
+    counted = _adds(survey, own, {}) + _adds(survey, shared, {}) // LANES
+    return min(max(counted, 1), MOST_ADDS_OF_TABLE)
 
 
 def elements_of_group(sums: Scalar, tables: int) -> int:
