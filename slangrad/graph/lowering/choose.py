@@ -162,7 +162,7 @@ def _key(device: spy.Device, product: ProductRead) -> str:
         [getattr(sys.modules[library], "__version__", "") for library in libraries()],
     )
     said = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
-    settings = (environment_key(device.backend), device.options.threads, settings_text(device.options))
+    settings = (environment_key(device.backend), device.runtime.threads, settings_text(device.options))
     return content_key(
         "product and a kernel", *_machine(), *settings, product.moved, *names, *versions, *said
     )
@@ -253,7 +253,7 @@ def _trial(device: spy.Device, product: ProductRead, make_plan: type[Plan]) -> T
     """It has so many batches, rows and columns, and strides as they are, that it takes `LARGE` operations, or as few as
     tell candidates apart."""
     node, parts, _ = product
-    letters, threads = node.attributes["letters"], device.options.threads or os.cpu_count() or 1
+    letters, threads = node.attributes["letters"], device.runtime.threads
     ins, out = letters_in(letters)
     sizes, left = sizes_of(node), flops_of(node)
     least = dict.fromkeys(sizes, 1)

@@ -8,7 +8,6 @@ Memory between kernels is one arena; each node has its place from the step that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
@@ -415,8 +414,8 @@ class Plan:
         return {name: self._seen(part, given) for name, part in step.named.items()} | step.values
 
     def _product(self, step: ProductStep) -> Run:
-        threads = self.device.options.threads or os.cpu_count() or 1
-        multiply, parts = product(step.letters, step.library, threads), step.parts
+        runtime, parts = self.device.runtime, step.parts
+        multiply = product(step.letters, step.library, runtime.threads, runtime.torch_has_computed)
         holders = [part.holder for part in parts if part.holder not in self._holders]
 
         def bind(given: Memory, oldest: object) -> Callable[[], None]:
