@@ -130,8 +130,9 @@ def write_llvm(widened: Widened) -> Written:
     group = kernel.attributes["group_size"] if kernel.wave else flat.group
     wide = None if coarse is None else entries.WideKernel(coarse.lanes, coarse.wide, coarse.aligned)
     finish = None if summed.sums is None else summed.sums.finish
+    loose = flat.options.fast_math and not any(f.attributes.get("relies_on_rounding") for f in flat.in_ir)
     module = entries.kernel_module(
-        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish
+        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish, loose
     )
     return Written(summed, module)
 

@@ -873,3 +873,18 @@ def test_values_that_reverse_mode_reads_again(device, count):
     found = gradient(device)
     np.testing.assert_allclose(found, gradient(spy.create_device("cpu")), rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-9)
+
+
+def test_fast_math_has_the_derivatives_of_the_exact_functions():
+    text = "[Differentiable] float wave(float x) { return sin(x) * exp(-x * x) / sqrt(1 + x * x) + log(1 + x * x); }"
+    x = np.linspace(-2, 2, 9).astype(np.float32)
+
+    def gradient(name, **options):
+        device = spy.create_device(name, options=spy.Options(**options))
+        inputs = spy.Tensor.from_numpy(device, x).with_grads()
+        y = spy.Tensor.zeros(device, x.shape, "float").with_grads(spy.Tensor.ones(device, x.shape, "float"))
+        spy.Module.load_from_source(device, "wave", text).wave.bwds(inputs, _result=y)
+        return inputs.grad.to_numpy()
+
+    with fake_gpu():
+        np.testing.assert_allclose(gradient("cuda", fast_math=True), gradient("cpu"), rtol=1e-5, atol=1e-6)

@@ -225,3 +225,41 @@ def test_reverse_mode_keeps_fewer_values_of_loops_than_on_a_cpu():
         return sum(op.name == "alloc" for op in walk(flat_kernel_of(LONG_LOOP, traits).function.region))
 
     assert arrays(CUDA) == 1 < arrays(CPU)
+
+
+@pytest.mark.parametrize(
+    ("body", "instructions"),
+    [
+        ("y[i] = exp(x[i]) + log(x[i]);", ["ex2.approx.ftz.f32", "lg2.approx.f32"]),
+        ("y[i] = exp2(x[i]) + log2(x[i]) + log10(y[i]);", ["ex2.approx.ftz.f32", *["lg2.approx.f32"] * 2]),
+        ("y[i] = sin(x[i]) + cos(x[i]);", ["sin.approx.ftz.f32", "cos.approx.ftz.f32"]),
+        ("y[i] = x[i] / y[i] + sqrt(x[i]);", ["div.approx.f32", "sqrt.approx.f32"]),
+        ("y[i] = rsqrt(x[i]);", ["rsqrt.approx.f32"]),
+        ("y[i] = float(exp(half(x[i])));", ["ex2.approx.ftz.f32"]),
+        ("d[i] = exp(d[i]) / 3 + sqrt(d[i]);", []),  # doubles as always
+    ],
+)
+def test_fast_math_has_approximate_instructions(body, instructions):
+    fast, exact = ptx(main(body), fast_math=True), ptx(main(body))
+    found = re.findall(r"\b\w+\.approx[.\w]*", fast)
+    assert sorted(found) == sorted(instructions)
+    assert ".approx" not in exact
+
+
+def test_fast_math_adds_in_another_order_unless_code_relies_on_rounding():
+    """A number that is added and subtracted again goes, but not beside a function of the library."""
+
+    def additions(body, **options):
+        return len(re.findall(r"\b(?:add|sub)(?:\.rn)?\.f32", ptx(main(body), **options)))
+
+    sums = "float a = x[i]; y[i] = ((a + 1e8f) - 1e8f) + a * a;"
+    library = sums + " x[i] = pow(x[i], 0.3f);"
+    assert (additions(sums), additions(sums, fast_math=True)) == (2, 0)
+    assert additions(library) == additions(library, fast_math=True) >= 2
+
+
+def test_fast_math_changes_nothing_on_a_cpu():
+    text = '[shader("compute")] [numthreads(32, 1, 1)] void kernel(uint3 id : SV_DispatchThreadID, uniform float* x)'
+    text += "{ x[id.x] = exp(x[id.x]) / 3; }"
+    programs = [flat_kernel_of(text, CPU, fast_math=fast).program for fast in (False, True)]
+    assert str(programs[0]) == str(programs[1])

@@ -80,6 +80,7 @@ class FunctionAttributes(TypedDict, total=False):
     open_primal: bool
     order: int  # of initializers: the place among them
     prefer: str
+    relies_on_rounding: bool  # it has code of the library in which each operation rounds as it is written
     stays: bool  # a kernel whose launch has the threads that it runs with, for any number of threads of the program
     segment: bool  # one segment of a loop (autodiff/checkpointing/loop_splitting.py)
     wanted_lanes: int  # SIMD lanes of a kernel; as many as suit it where it does not say
