@@ -76,8 +76,8 @@ def expand_math(
         return (b.emit("convert", result, type=t),)
 
     expanded = Rebuild(dict.fromkeys(INEXACT, expand)).function(function)
-    if expanded is function:
-        return function
+    if expanded is function or not approximated:
+        return expanded
     return replace(expanded, attributes={**function.attributes, "relies_on_rounding": True})
 
 
