@@ -27,7 +27,7 @@ from slangrad.llvm.cuda.memory import overflows_stack
 from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
 from slangrad.opt.delayed.delayed_adds import delay_few_sums
-from slangrad.opt.delayed.gpu_sums import GpuSums, sum_in_registers
+from slangrad.opt.delayed.gpu_sums import GpuSums, sum_many_threads
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cuda.image import ARENA, MEMORY, PRINTS, CudaImage
@@ -106,7 +106,7 @@ def find_sums(flat: FlatKernel) -> Summed:
     if few is None:
         return Summed(flat, None, called)
     called = (*called, *few.functions)
-    sums = sum_in_registers(flat.function, few.kernel, called, few.plan)
+    sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
     if sums is None:
         return Summed(flat, None, flat.functions)
     context = PassContext(flat.options)
@@ -130,8 +130,9 @@ def write_llvm(widened: Widened) -> Written:
     group = kernel.attributes["group_size"] if kernel.wave else flat.group
     wide = None if coarse is None else entries.WideKernel(coarse.lanes, coarse.wide, coarse.aligned)
     finish = None if summed.sums is None else summed.sums.finish
+    loose = flat.options.fast_math and not any(f.attributes.get("relies_on_rounding") for f in flat.in_ir)
     module = entries.kernel_module(
-        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish
+        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish, loose
     )
     return Written(summed, module)
 

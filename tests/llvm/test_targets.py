@@ -157,7 +157,8 @@ for source in KERNELS.values():
     assert made.returncode == 0, made.stderr[-2000:]
 
 
-OWN = {"drain", 
+OWN = {
+    "drain",
     *("entry", "reserve", "take", "give", "grow", "free_tape", "clear", "poll"),
     *("remainder", "fused", "mantissa", "exponent", "scale"),
 }

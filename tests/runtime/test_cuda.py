@@ -833,3 +833,58 @@ def test_arrays_of_other_libraries(device, module):
     ):
         with pytest.raises(BufferError, match=message):
             wrong()
+
+
+LIGHT = """
+[Differentiable]
+double light(DiffTensor<double, 2> q, no_diff double x, int count)
+{
+    double left = 1 + x;
+    for (int i = 0; i < count; i++)
+        left *= 1 - q[i, 0] * exp(-x * q[i, 1]) - left * q[i, 1];
+    return left;
+}
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_values_that_reverse_mode_reads_again(device, count):
+    """The numbers of the CPU, and finite differences; elements lie apart in memory."""
+    q, x = np.random.default_rng(3).uniform(0.1, 0.4, (max(count, 1), 4)), np.linspace(0.5, 1.5, 3)
+
+    def gradient(device):
+        light = spy.Module.load_from_source(device, "light", LIGHT).light
+        values = spy.Tensor.from_numpy(device, q.copy())[:, 1:3].with_grads()
+        y = spy.Tensor.zeros(device, (3,), "double").with_grads(spy.Tensor.ones(device, (3,), "double"))
+        light.bwds(values, spy.Tensor.from_numpy(device, x), count, _result=y)
+        return values.grad.to_numpy()
+
+    def loss(part):
+        left = 1 + x
+        for opacity, rate in part[:count]:
+            left = left * (1 - opacity * np.exp(-x * rate) - left * rate)
+        return left.sum()
+
+    part, differences = q[:, 1:3].copy(), np.zeros_like(q[:, 1:3])
+    for place in np.ndindex(part.shape):
+        step = np.zeros_like(part)
+        step[place] = 1e-6
+        differences[place] = (loss(part + step) - loss(part - step)) / 2e-6
+    found = gradient(device)
+    np.testing.assert_allclose(found, gradient(spy.create_device("cpu")), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-9)
+
+
+def test_fast_math_has_the_derivatives_of_the_exact_functions():
+    text = "[Differentiable] float wave(float x) { return sin(x) * exp(-x * x) / sqrt(1 + x * x) + log(1 + x * x); }"
+    x = np.linspace(-2, 2, 9).astype(np.float32)
+
+    def gradient(name, **options):
+        device = spy.create_device(name, options=spy.Options(**options))
+        inputs = spy.Tensor.from_numpy(device, x).with_grads()
+        y = spy.Tensor.zeros(device, x.shape, "float").with_grads(spy.Tensor.ones(device, x.shape, "float"))
+        spy.Module.load_from_source(device, "wave", text).wave.bwds(inputs, _result=y)
+        return inputs.grad.to_numpy()
+
+    with fake_gpu():
+        np.testing.assert_allclose(gradient("cuda", fast_math=True), gradient("cpu"), rtol=1e-5, atol=1e-6)

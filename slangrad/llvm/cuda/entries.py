@@ -25,7 +25,7 @@ from slangrad.ir.ops.core import Function, walk
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.text.verify import FLAT_OPS
 from slangrad.llvm import functions
-from slangrad.llvm.cuda import atomics, groups, launch, memory, reports, tapes, waves
+from slangrad.llvm.cuda import approximations, atomics, groups, launch, memory, reports, tapes, waves
 from slangrad.llvm.cuda.launch import ARENA_HEADER, LAUNCH_SIZE, read_field
 from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
@@ -37,7 +37,7 @@ from slangrad.llvm.text.writer import Declarations, Writer, counted_loop
 
 RULES: Mapping[str, Rule] = {
     name: rule
-    for rules in (emit, functions, memory, atomics, reports, launch, groups, waves, tapes)
+    for rules in (emit, functions, memory, atomics, reports, launch, groups, waves, tapes, approximations)
     for name, rule in rules.RULES.items()
 }
 _WITHOUT_RULE = FLAT_OPS - RULES.keys()
@@ -105,9 +105,10 @@ def kernel_module(
     group: Grid | None,
     wide: WideKernel | None = None,
     finish: Function | None = None,
+    reassociates: bool = False,
 ) -> EntryModule:
     """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads. `finish`: what
-    runs after the kernel, in groups without shared memory."""
+    runs after the kernel, in groups without shared memory. `reassociates`: sums may be added in another order."""
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
@@ -131,7 +132,10 @@ def kernel_module(
         return around
 
     def writer() -> Writer:
-        return Writer(declarations, FEATURES, options.contraction)
+        w = Writer(declarations, FEATURES, options.contraction)
+        w.approximate = " arcp afn" if options.fast_math else ""
+        w.contract += " reassoc nsz" if reassociates else ""
+        return w
 
     entry = writer()
     pool = tapes.write_pool(entry) if has_pool else ""

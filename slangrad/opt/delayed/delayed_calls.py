@@ -79,6 +79,7 @@ class _Delaying(Rebuild):
         self._survey = version.surveys[0]
         self._uniform = uniform
         self._parameters: dict[Targets, tuple[Value, Value]] = {}
+        self._tables = {add.op: number for number, table in enumerate(plan.tables) for add in table.adds}
 
     def made(self) -> Function:
         function, version, b = self._survey.function, self._version, Builder(span=self._survey.function.span)
@@ -139,6 +140,8 @@ class _Delaying(Rebuild):
         attributes = op.attributes
         if op in self._uniform:
             attributes = {**attributes, "uniform": True}
+        if op in self._tables:
+            attributes = {**attributes, "table": self._tables[op]}
         return (b.primitive("atomic", (address, value), op.results[0].type, attributes),)
 
     # --- which element of its block an add is for

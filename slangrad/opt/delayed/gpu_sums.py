@@ -1,4 +1,7 @@
-"""Sums of all threads on a GPU: a thread adds up its own part in registers, a block its threads, a second kernel all.
+"""Sums of many threads on a GPU, in the form that suits each.
+
+Adds that wait for the end of the launch: a thread adds up its own part in registers, a block its threads, a second
+kernel all.
 
     %old = atomic %g, %x {kind="add"}     ->   %sums = alloc {count=32, zero=true}
                                                for %rounds { ... atomic %sums, %x {kind="add", alone=true} ... }
@@ -6,14 +9,16 @@
                                                store %partials, ...
     finish:  a wave for each sum: the numbers of all blocks, in their order, are added to memory
 
-Adds that do not wait, but have one address for a wave, become one of the wave:
+Adds that do not wait, but have one address for a wave, become one of the wave. Those of a table go to memory of the
+group where they fit (group_tables.py).
 
     %old = atomic %g, %x {kind="add", uniform=true}     ->   %s = wave_reduce %x {kind="add"}
                                                              if %is_first_lane { atomic %g, %s {kind="add"} }
 
 In: a kernel, and its form whose adds have accumulators (delayed_adds.py). Out: a kernel of few groups, each of which
 runs many threads of the program, and its `finish`. Each thread evaluates the plan; if adds may not wait, it runs the
-kernel as it was. No two threads add to the same of these sums at a time, so they have the same bits in every run.
+kernel as it was. No two threads add to the same of the sums in registers at a time, so they have the same bits in every
+run.
 """
 
 from __future__ import annotations
@@ -27,8 +32,13 @@ from slangrad.ir.building.rebuild import Rebuild, copy_op
 from slangrad.ir.data.types import BOOL, F16, F32, I64, U32, Scalar, array, pointer
 from slangrad.ir.ops.core import Function, FunctionAttributes, Op, Region, Value, walk, without
 from slangrad.opt.delayed.delayed_sums import SumPlan, add_total, address_of, launch_field
+from slangrad.opt.delayed.group_tables import GroupTable, add_to, begin_tables, element_of, end_tables
 
-GROUP = 128  # threads of a group
+GROUP = 128  # threads of a group, of kernels with sums in registers
+# Of kernels with tables: more threads of a group mean fewer groups, whose tables are added up in the end.
+GROUP_OF_TABLES, GROUP_OF_SHORT = 256, 512
+SHORT_OPS = 128  # of a kernel without loops and calls, which runs `TOGETHER` threads of the program at a time
+TOGETHER = 4
 WAVE = 32
 LEVELS = 5  # of a tree over the lanes of a wave
 
@@ -63,7 +73,7 @@ class _Table:
         return self.count + -self.count % WAVE
 
 
-def sum_in_registers(
+def sum_many_threads(
     kernel: Function, delaying: Function, called: Sequence[Function], plan: SumPlan
 ) -> GpuSums | None:
     """`called`: all functions that the kernels call. None where the kernel works with waves or prints, or where one of
@@ -73,36 +83,55 @@ def sum_in_registers(
         return None
     tables = _tables(plan)
     literal = _literal(kernel) if tables else None
+    is_short = not tables and _is_short(delaying)
+    group = GROUP if tables or not plan.tables else (GROUP_OF_SHORT if is_short else GROUP_OF_TABLES)
     b = Builder(span=kernel.span)
     planned = Rebuild().inline(b, plan.function.region)
     thread = b.emit("thread_id", type=U32, axis=0)
+    of_group = begin_tables(b, plan, planned, b.emit("wave_lane", type=U32)) if plan.tables else []
     starts, sums = {}, []
     for table in tables:
         start = b.emit("alloc", type=pointer(table.sums, "local"), count=table.padded, zero=True)
         sums.append(start)
         for number, first in table.starts.items():
             starts[number] = b.emit("offset", start, b.constant(I64, first))
-    rounds = _Rounds(b, thread)
+    rounds = _Rounds(b, thread, group)
 
-    def delay(inner: Builder, ids: Ids) -> None:
-        _Body(ids, starts, planned).inline(inner, delaying.region)
+    def delay(inner: Builder, threads: Sequence[Ids]) -> None:
+        bodies = [_Body(ids, starts, planned, of_group) for ids in threads]
+        for op in delaying.region.ops:  # side by side, as threads do not wait for each other
+            for body in bodies:
+                body.op(inner, op)
 
     if literal is None:
-        rounds.run(b, delay)
+        rounds.run(b, delay, TOGETHER if is_short else 1)
     else:
         name = literal.name
+
+        def call_literal(inner: Builder, threads: Sequence[Ids]) -> None:
+            inner.call(name, threads[0], ())
+
         b.if_(
             b.emit("less_equal", b.constant(I64, 0), planned[0]),
             lambda inner: rounds.run(inner, delay),
-            lambda inner: rounds.run(inner, lambda body, ids: body.call(name, ids, ())),
+            lambda inner: rounds.run(inner, call_literal),
         )
     for table, start in zip(tables, sums, strict=True):
         _add_up_group(b, table, start, thread)
-    about: FunctionAttributes = {"kernel": True, "group_size": (GROUP, 1, 1), "wave": WAVE, "stays": True}
+    end_tables(b, of_group, b.emit("and", thread, b.constant(U32, group - 1)), group, _trips)
+    about: FunctionAttributes = {"kernel": True, "group_size": (group, 1, 1), "wave": WAVE, "stays": True}
     summing = Function(kernel.name, (), None, Region((), b.ops, ()), attributes=about, span=kernel.span)
     row = sum(table.count * table.sums.size for table in tables)
     finish = _finish(kernel, plan, tables) if tables else None
     return GpuSums(summing, literal, finish, row, sum(table.count for table in tables))
+
+
+def _is_short(kernel: Function) -> bool:
+    """Whether threads of the program can run side by side in one of the GPU: they fit, and no lane waits for others."""
+    ops = list(walk(kernel.region))
+    if len(ops) > SHORT_OPS or any(op.name in ("for", "while", "call", "alloc", "variable") for op in ops):
+        return False
+    return not any(op.name == "atomic" and op.attributes.get("uniform") for op in ops)
 
 
 def _tables(plan: SumPlan) -> list[_Table]:
@@ -127,7 +156,7 @@ def _literal(kernel: Function) -> Function:
     """A function of the numbers of a thread."""
     ids = tuple([Value(U32, axis) for axis in "xyz"])
     b = Builder(span=kernel.span)
-    _Body(ids, {}, ()).inline(b, kernel.region)
+    _Body(ids, {}, (), ()).inline(b, kernel.region)
     return Function(f"{kernel.name}.literal", (), None, Region((), [], ()), span=kernel.span).on(
         Region(ids, b.ops, ())
     )
@@ -136,21 +165,38 @@ def _literal(kernel: Function) -> Function:
 class _Rounds:
     """The threads of the program that a thread of the GPU runs: each is as many further as there are of the GPU."""
 
-    def __init__(self, b: Builder, thread: Value) -> None:
+    def __init__(self, b: Builder, thread: Value, group: int) -> None:
         self._nx, self._ny = launch_field(b, "nx"), launch_field(b, "ny")
         self._rows = b.emit("mul", self._ny, launch_field(b, "nz"))
         self._first = b.emit("convert", thread, type=I64)
-        self._step = b.emit("mul", launch_field(b, "rows"), b.constant(I64, GROUP))
+        self._step = b.emit("mul", launch_field(b, "rows"), b.constant(I64, group))
         self._total = b.emit("mul", self._nx, self._rows)
 
-    def run(self, b: Builder, thread: Callable[[Builder, Ids], object]) -> None:
-        """A loop around the code of a thread."""
+    def run(self, b: Builder, run: Callable[[Builder, Sequence[Ids]], None], together: int = 1) -> None:
+        """A loop around the code of `together` threads, and one around that of one for the rest."""
+        trips = _trips(b, self._first, self._total, self._step)
+        if together == 1:
+            b.for_(trips, (), lambda inner, number: run(inner, [self._thread(inner, number)]), hint="round")
+            return
+        size = b.constant(I64, together)
+        whole = b.emit("div", trips, size)
+
+        def run_some(inner: Builder, number: Value) -> None:
+            first = inner.emit("mul", number, size)
+            rounds = [inner.emit("add", first, inner.constant(I64, i)) for i in range(together)]
+            run(inner, [self._thread(inner, number) for number in rounds])
+
+        b.for_(whole, (), run_some, hint="rounds")
+        before = b.emit("mul", whole, size)
 
         def run_one(inner: Builder, number: Value) -> None:
-            index = inner.emit("add", self._first, inner.emit("mul", number, self._step))
-            thread(inner, self._ids(inner, index))
+            run(inner, [self._thread(inner, inner.emit("add", before, number))])
 
-        b.for_(_trips(b, self._first, self._total, self._step), (), run_one, hint="round")
+        b.for_(b.emit("sub", trips, before), (), run_one, hint="round")
+
+    def _thread(self, b: Builder, number: Value) -> Ids:
+        """That of a round."""
+        return self._ids(b, b.emit("add", self._first, b.emit("mul", number, self._step)))
 
     def _ids(self, b: Builder, index: Value) -> Ids:
         """Along x, y and z; a launch of one row needs no division."""
@@ -181,36 +227,53 @@ def _trips(b: Builder, first: Value, end: Value, step: Value) -> Value:
 class _Body(Rebuild):
     """A kernel as code of one thread."""
 
-    def __init__(self, ids: Ids, starts: Mapping[int, Value], planned: Sequence[Value]) -> None:
+    def __init__(
+        self, ids: Ids, starts: Mapping[int, Value], planned: Sequence[Value], tables: Sequence[GroupTable]
+    ) -> None:
         super().__init__(
             {
                 "thread_id": lambda walk, b, op: (ids[op.attributes["axis"]],),
-                "atomic": _atomic,
+                "atomic": self._atomic,
                 "accumulators": lambda walk, b, op: (starts[op.attributes["block"]],),
                 "planned": lambda walk, b, op: (planned[op.attributes["index"]],),
             }
         )
+        self._tables = tables
+
+    def _atomic(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        number, is_uniform = op.attributes.get("table"), op.attributes.get("uniform")
+        if number is None and not is_uniform:
+            return copy_op(walk, b, op)
+        table = None if number is None else self._tables[number]
+        address, value = walk.values(op.operands)
+        attributes = without(without(op.attributes, "uniform"), "table")
+
+        def add(inner: Builder, total: Value) -> None:
+            add_to(inner, table, address, total, attributes)
+
+        if is_uniform:
+            _add_of_wave(b, value, element_of(address), add)
+        else:
+            add(b, value)
+        return (b.zero(op.results[0].type),)  # the result is not used
 
 
-def _atomic(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    """One of the wave, by its first lane that is on, where the address is the same for all of these."""
-    if not op.attributes.get("uniform"):
-        return copy_op(walk, b, op)
-    (address, value), element = walk.values(op.operands), op.results[0].type
+def _add_of_wave(b: Builder, value: Value, element: Scalar, add: Callable[[Builder, Value], None]) -> None:
+    """One add of the wave, by its first lane that is on. None where no lane has anything to add."""
     sums = F32 if element is F16 else element
-    wide = value if sums is element else b.emit("convert", value, type=sums)
-    total = b.emit("wave_reduce", wide, kind="add")
-    lanes = b.emit("wave_ballot", b.constant(BOOL, True), type=U32)
-    unit = b.constant(U32, 1)
-    before = b.emit("sub", b.emit("shl", unit, b.emit("wave_lane", type=U32)), unit)
-    is_first = b.emit("equal", b.emit("and", lanes, before), b.constant(U32, 0))
+    zero = b.constant(U32, 0)
+    some = b.emit("wave_ballot", b.emit("not_equal", value, b.zero(element)), type=U32)
 
-    def add(inner: Builder) -> None:
-        sum_of_wave = total if sums is element else inner.emit("convert", total, type=element)
-        inner.primitive("atomic", (address, sum_of_wave), element, without(op.attributes, "uniform"))
+    def add_up(inner: Builder) -> None:
+        wide = value if sums is element else inner.emit("convert", value, type=sums)
+        total = inner.emit("wave_reduce", wide, kind="add")
+        lanes = inner.emit("wave_ballot", inner.constant(BOOL, True), type=U32)
+        unit = inner.constant(U32, 1)
+        before = inner.emit("sub", inner.emit("shl", unit, inner.emit("wave_lane", type=U32)), unit)
+        is_first = inner.emit("equal", inner.emit("and", lanes, before), zero)
+        inner.guarded(is_first, lambda body: add(body, total))
 
-    b.guarded(is_first, add)
-    return (b.zero(element),)  # the result is not used
+    b.guarded(b.emit("not_equal", some, zero), add_up)
 
 
 # --- the end of a group

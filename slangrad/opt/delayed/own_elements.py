@@ -55,6 +55,15 @@ def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value |
     return apart if b.constant_of(apart) != 0 else None
 
 
+def has_elements_of_threads(access: Access) -> bool:
+    """Whether its address certainly moves with the thread's number."""
+    address = _address(access)
+    if address is None:
+        return False
+    steps = [access.survey.intervals.known(c) for c in address.coefficients.values()]
+    return any(step is not None and step != 0 for step in steps)
+
+
 def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
     """Whether there is an order of the axes in which each steps over what those before it reach."""
     unit = b.constant(I64, 1)
