@@ -156,7 +156,7 @@ Maker = Callable[[object, Shape, str | None], Callable[[], object]]
 
 @dataclass(slots=True, frozen=True)
 class CreatedResult:
-    """`maker` returns, for a device, a shape and the device of torch tensors ("cuda:0", None for the CPU), a function
+    """`maker` takes a device, a shape and the device of torch tensors ("cuda:0", None for the CPU). It returns a function
     that makes the object to fill; `give` returns the caller's result from it."""
 
     maker: Maker

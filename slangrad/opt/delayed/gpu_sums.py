@@ -59,7 +59,7 @@ class GpuSums:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _Accumulators:
     """The accumulators of one type. `starts`: where those of each block begin, by its number; `count`: of all, and
     `place`: bytes of a row before them."""
 
@@ -98,7 +98,7 @@ def sum_many_threads(
     rounds = _Rounds(b, thread, group)
 
     def delay(inner: Builder, threads: Sequence[Ids]) -> None:
-        bodies = [_Body(ids, starts, planned, of_group) for ids in threads]
+        bodies = [_ThreadKernel(ids, starts, planned, of_group) for ids in threads]
         for op in delaying.region.ops:  # side by side, as threads do not wait for each other
             for body in bodies:
                 body.op(inner, op)
@@ -134,7 +134,7 @@ def _is_short(kernel: Function) -> bool:
     return not any(op.name == "atomic" and op.attributes.get("uniform") for op in ops)
 
 
-def _tables(plan: SumPlan) -> list[_Table]:
+def _tables(plan: SumPlan) -> list[_Accumulators]:
     """The largest numbers first, so that all are aligned."""
     blocks_of: dict[Scalar, dict[int, int]] = {}
     ends: dict[Scalar, int] = {}
@@ -144,7 +144,7 @@ def _tables(plan: SumPlan) -> list[_Table]:
         ends[block.sums] = end + block.accumulators
     tables, place = [], 0
     for sums in sorted(ends, key=lambda sums: -sums.size):
-        tables.append(_Table(sums, blocks_of[sums], ends[sums], place))
+        tables.append(_Accumulators(sums, blocks_of[sums], ends[sums], place))
         place += ends[sums] * sums.size
     return tables
 
@@ -156,7 +156,7 @@ def _literal(kernel: Function) -> Function:
     """A function of the numbers of a thread."""
     ids = tuple([Value(U32, axis) for axis in "xyz"])
     b = Builder(span=kernel.span)
-    _Body(ids, {}, (), ()).inline(b, kernel.region)
+    _ThreadKernel(ids, {}, (), ()).inline(b, kernel.region)
     return Function(f"{kernel.name}.literal", (), None, Region((), [], ()), span=kernel.span).on(
         Region(ids, b.ops, ())
     )
@@ -224,7 +224,7 @@ def _trips(b: Builder, first: Value, end: Value, step: Value) -> Value:
     return b.emit("max", b.emit("div", rest, step), b.constant(first.type, 0))
 
 
-class _Body(Rebuild):
+class _ThreadKernel(Rebuild):
     """A kernel as code of one thread."""
 
     def __init__(
@@ -279,7 +279,7 @@ def _add_of_wave(b: Builder, value: Value, element: Scalar, add: Callable[[Build
 # --- the end of a group
 
 
-def _add_up_group(b: Builder, table: _Table, start: Value, thread: Value) -> None:
+def _add_up_group(b: Builder, table: _Accumulators, start: Value, thread: Value) -> None:
     """Waves by exchanges, then the waves of the group in shared memory, then a number of the group for each sum."""
     waves = GROUP // WAVE
     room = pointer(array(table.sums, waves * table.padded), "shared")
@@ -338,7 +338,7 @@ def _butterfly(b: Builder, values: list[Value], lane: Value) -> Value:
     return total
 
 
-def _partials(b: Builder, table: _Table, element: Value) -> Value:
+def _partials(b: Builder, table: _Accumulators, element: Value) -> Value:
     """Where the numbers of all groups for an element lie, one after the other."""
     groups = launch_field(b, "rows")
     bytes = b.emit("mul", element, b.constant(I64, table.sums.size))
@@ -350,7 +350,7 @@ def _partials(b: Builder, table: _Table, element: Value) -> Value:
 # --- all groups
 
 
-def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Function:
+def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Accumulators]) -> Function:
     """Groups of one wave, each for one sum. Begins with the plan, whose numbers it needs."""
     b, first = Builder(), 0
     thread = b.emit("thread_id", type=U32, axis=0)
@@ -370,7 +370,9 @@ def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Functi
     return Function(f"{kernel.name}.finish", (), None, region, attributes=about)
 
 
-def _add_up_all(b: Builder, plan: SumPlan, table: _Table, block: int, element: Value, lane: Value) -> None:
+def _add_up_all(
+    b: Builder, plan: SumPlan, table: _Accumulators, block: int, element: Value, lane: Value
+) -> None:
     """Lanes add the numbers of groups that are a wave apart, the first one adds all to memory."""
     place = b.emit("add", element, b.constant(I64, table.starts[block]))
     partials = _partials(b, table, place)
