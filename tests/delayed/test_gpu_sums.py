@@ -473,6 +473,32 @@ def test_short_kernels_run_four_threads_side_by_side():
     assert names == [loads + adds, ["load"] * 2 + ["atomic"] * 2, ["load", "atomic"]]
 
 
+# --- checks that the launch decides
+
+CHECKED = """
+[Differentiable]
+float polynomial(DiffTensor<float, 1> q, no_diff float at)
+{
+    float sum = 0;
+    for (int i = 0; i < 2000; i++)
+        sum = sum * at + q[i];
+    return sum;
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform DiffTensor<float, 1> q, uniform float* x) { bwd_diff(polynomial)(q, x[id.x], 1); }
+"""
+
+
+def test_checks_of_a_loop_are_decided_at_the_launch():
+    kernel = summed(CHECKED)
+    (choice,) = [op for op in kernel.sums.kernel.region.ops if op.name == "if" and _checks(op.regions[1])]
+    assert not _checks(choice.regions[0])
+
+
+def _checks(region):
+    return any(op.name == "in_bounds" for op in walk(region))
+
+
 # --- random programs
 
 

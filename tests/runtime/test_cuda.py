@@ -931,3 +931,30 @@ def test_gradients_of_a_table_of_a_group(device, size, count, step):
     product, _, _ = spy.hvp(module.square, (rows.detach(), *given), (placed(direction)[::step], None, None))
     expected = 2 * direction[::step] * np.bincount(index, weight, size)
     np.testing.assert_allclose(product.to_numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+POLYNOMIAL = """
+[Differentiable]
+float polynomial(DiffTensor<float, 1> q, no_diff float at, int count)
+{
+    float sum = 0;
+    for (int i = 0; i < count; i++)
+        sum = sum * at + q[i];
+    return sum;
+}
+"""
+
+
+@pytest.mark.parametrize("length", [8, 5])
+def test_checks_that_the_launch_decides(device, length):
+    """Where an index is out of range, the form with all checks reports it, and the other adds are made."""
+    at = np.arange(200, dtype=np.float32) % 3
+    q = spy.Tensor.zeros(device, (length,), "float").with_grads(spy.Tensor.zeros(device, (length,), "float"))
+    y = spy.Tensor.zeros(device, at.shape, "float").with_grads(spy.Tensor.ones(device, at.shape, "float"))
+    polynomial = spy.Module.load_from_source(device, "polynomial", POLYNOMIAL).polynomial
+    polynomial.bwds(q, spy.Tensor.from_numpy(device, at), 8, _result=y)
+    if length < 8:
+        with pytest.raises(IndexError, match="5"):
+            device.synchronize()
+    expected = [(at.astype(float) ** (7 - i)).sum() for i in range(length)]
+    assert q.grad.to_numpy().tolist() == expected

@@ -74,10 +74,15 @@ class _Table:
 
 
 def sum_many_threads(
-    kernel: Function, delaying: Function, called: Sequence[Function], plan: SumPlan
+    kernel: Function,
+    delaying: Function,
+    called: Sequence[Function],
+    plan: SumPlan,
+    certain: tuple[Function, Function] | None = None,
 ) -> GpuSums | None:
-    """`called`: all functions that the kernels call. None where the kernel works with waves or prints, or where one of
-    these reads the number of its thread, which is another one here."""
+    """`called`: all functions that the kernels call. `certain`: a condition of the launch, and the form of `delaying` that
+    runs where it holds; it is for kernels without sums in registers. None where the kernel works with waves or prints,
+    or where one of these reads the number of its thread, which is another one here."""
     of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
@@ -97,14 +102,23 @@ def sum_many_threads(
             starts[number] = b.emit("offset", start, b.constant(I64, first))
     rounds = _Rounds(b, thread, group)
 
-    def delay(inner: Builder, threads: Sequence[Ids]) -> None:
+    def delay(inner: Builder, threads: Sequence[Ids], form: Function = delaying) -> None:
         bodies = [_Body(ids, starts, planned, of_group) for ids in threads]
-        for op in delaying.region.ops:  # side by side, as threads do not wait for each other
+        for op in form.region.ops:  # side by side, as threads do not wait for each other
             for body in bodies:
                 body.op(inner, op)
 
-    if literal is None:
-        rounds.run(b, delay, TOGETHER if is_short else 1)
+    together = TOGETHER if is_short else 1
+    if literal is None and certain is not None:
+        condition, form = certain
+        (holds,) = Rebuild().inline(b, condition.region)
+        b.if_(
+            holds,
+            lambda inner: rounds.run(inner, partial(delay, form=form), together),
+            lambda inner: rounds.run(inner, delay, together),
+        )
+    elif literal is None:
+        rounds.run(b, delay, together)
     else:
         name = literal.name
 
