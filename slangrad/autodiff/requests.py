@@ -150,7 +150,7 @@ class _Requests:
         if derivative not in self._new:
             if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
-            self._new[derivative] = self._settled(name, self._made(f, mode, custom))
+            self._new[derivative] = self._settled(name, self._derivative_function(f, mode, custom))
         return derivative
 
     def _settled(self, name: str, derivative: Function) -> Function:
@@ -159,7 +159,7 @@ class _Requests:
             return derivative
         return self._inline(self.result.program, derivative, lambda g: g.name not in self._halved_names)
 
-    def _made(self, f: Function, mode: str, custom: str | None = None) -> Function:
+    def _derivative_function(self, f: Function, mode: str, custom: str | None = None) -> Function:
         if custom is not None:
             wrap = wrap_jvp if mode == "jvp" else wrap_vjp
             return wrap(f, self._new[custom], self._space)
@@ -280,7 +280,7 @@ class _Requests:
         name = f"{f.name}.{mode}"
         if name not in self._new:
             attributes: FunctionAttributes = {**f.attributes, "segment": True}
-            derivative = self._made(replace(f, attributes=attributes), mode)
+            derivative = self._derivative_function(replace(f, attributes=attributes), mode)
             self._new[name] = replace(derivative, attributes=f.attributes)
         return name
 

@@ -124,8 +124,8 @@ def widen_kernel(summed: Summed, architecture: str) -> Widened:
     flat = summed.flat
     _refuse(flat, nvptx.SHARED_BYTES[architecture])
     waits = flat.group is not None or summed.kernel.wave
-    asked = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
-    one = waits or asked == 1 or overflows_stack(flat.function)
+    lanes = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
+    one = waits or lanes == 1 or overflows_stack(flat.function)
     return Widened(summed, None if one else coarsen(flat.function))
 
 
@@ -227,8 +227,8 @@ def target_of(name: str) -> Target:
     """ "cuda:sm_90" as a target; "cuda" alone is the default architecture. ValueError for one that is not known."""
     architecture = name.partition(":")[2] or DEFAULT_ARCHITECTURE
     if architecture not in nvptx.ARCHITECTURES:
-        known = ", ".join(nvptx.ARCHITECTURES)
-        raise ValueError(f"target: unknown architecture '{architecture}'; there are {known}")
+        architectures = ", ".join(nvptx.ARCHITECTURES)
+        raise ValueError(f"target: unknown architecture '{architecture}'; there are {architectures}")
     widen = partial(widen_kernel, architecture=architecture)
     code = partial(generate_code, architecture=architecture)
     # fmt: off

@@ -120,10 +120,10 @@ class _Choice:
         """Put a value into the network; the operands that it brings along."""
         if value in self._nodes:
             return []
-        again, there = self._nodes[value] = self._network.node(), self._network.node()
+        again, stored = self._nodes[value] = self._network.node(), self._network.node()
         op = self._repeatable(value)
         weight = self._tree.homes[value].runs
-        self._network.edge(again, there, weight * self._price_of_keeping(value, op))
+        self._network.edge(again, stored, weight * self._price_of_keeping(value, op))
         price = INFINITE if op is None else weight * self._price(op, value)
         self._network.edge(Network.SOURCE, again, price)
         operands = [] if op is None else [v for v in op.operands if not self._tree.is_at_hand(v)]

@@ -106,9 +106,9 @@ class MeasuredChoice:
         """In this process, or on the disk."""
         if key not in _known:
             kept = store_of(self.device.options).get(key)
-            way = kept.decode("ascii", "replace") if kept else ""
-            if way in (SLANG, *libraries()):
-                _known[key] = way
+            choice = kept.decode("ascii", "replace") if kept else ""
+            if choice in (SLANG, *libraries()):
+                _known[key] = choice
         return key in _known
 
     def _time(self, products: Mapping[str, ProductRead], plan: Plan | None) -> None:
@@ -117,9 +117,9 @@ class MeasuredChoice:
         trials = {key: _trial(self.device, product, self.make_plan) for key, product in products.items()}
         self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs], plan)
         for key, product in products.items():
-            way = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
-            store_of(self.device.options).put(key, way.encode())
-            _known[key] = way
+            fastest = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
+            store_of(self.device.options).put(key, fastest.encode())
+            _known[key] = fastest
 
 
 def of_first(choose: Choose, mesh: Mesh) -> Choose:
@@ -161,10 +161,10 @@ def _key(device: spy.Device, product: ProductRead) -> str:
         libraries(),
         [getattr(sys.modules[library], "__version__", "") for library in libraries()],
     )
-    said = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
+    product_key = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
     settings = (environment_key(device.backend), device.runtime.threads, settings_text(device.options))
     return content_key(
-        "product and a kernel", *_machine(), *settings, product.moved, *names, *versions, *said
+        "product and a kernel", *_machine(), *settings, product.moved, *names, *versions, *product_key
     )
 
 

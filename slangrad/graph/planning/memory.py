@@ -203,15 +203,15 @@ def _placed(order: Sequence[int], sizes: Sequence[int], near: Sequence[Sequence[
     """Each in the smallest gap that those before it leave during its life."""
     offsets = [-1] * len(sizes)
     for i in order:
-        taken = sorted([(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0])
-        offsets[i] = _smallest_gap(taken, sizes[i])
+        spans = sorted([(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0])
+        offsets[i] = _smallest_gap(spans, sizes[i])
     return offsets
 
 
-def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+def _smallest_gap(spans: Sequence[tuple[int, int]], size: int) -> int:
     """The first place for so many bytes between intervals in order, or after them."""
     best, best_room, end = -1, 0, 0
-    for start, stop in taken:
+    for start, stop in spans:
         room = start - end
         if room >= size and (best < 0 or room < best_room):
             best, best_room = end, room

@@ -345,13 +345,13 @@ def _knapsack(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndar
 
 
 def _greedy(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray:
-    taken, left = np.zeros(len(costs), bool), need.copy()
+    chosen, left = np.zeros(len(costs), bool), need.copy()
     while left.max() > 0:
-        row = sizes[left.argmax()] * ~taken
+        row = sizes[left.argmax()] * ~chosen
         best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
-        taken[best] = True
+        chosen[best] = True
         left -= sizes[:, best]
-    for i in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # those that later ones made needless
+    for i in sorted(np.flatnonzero(chosen), key=lambda i: -costs[i]):  # those that later ones made needless
         if (left + sizes[:, i] <= 0).all():
-            taken[i], left = False, left + sizes[:, i]
-    return taken
+            chosen[i], left = False, left + sizes[:, i]
+    return chosen

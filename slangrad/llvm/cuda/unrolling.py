@@ -32,15 +32,15 @@ def loops_of_arrays(kernel: Function) -> tuple[frozenset[Op], int]:
     owners = {
         value: op for op in walk(region) if op.name in LOOPS for r in op.regions for value in r.parameters
     }
-    chosen, taken = set[Op](), 0
+    chosen, total_bytes = set[Op](), 0
     for array, addresses in _addresses(region).items():
         loops, size = _loops_behind(addresses, region, owners), local_bytes(array)
         is_short = all(0 <= _trips(op, region) <= MOST_TRIPS for op in loops)
-        if not loops or not is_short or taken + size > most_bytes:
+        if not loops or not is_short or total_bytes + size > most_bytes:
             continue
         if _written_out(region.ops, chosen | loops, region) <= most_ops:
-            chosen, taken = chosen | loops, taken + size
-    return frozenset(chosen), taken
+            chosen, total_bytes = chosen | loops, total_bytes + size
+    return frozenset(chosen), total_bytes
 
 
 def _addresses(region: Region) -> dict[Op, list[Value]]:

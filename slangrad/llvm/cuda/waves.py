@@ -318,12 +318,12 @@ def _read(e: RegionEmitter, op: Op) -> None:
     assert scalar_type(lane).bits == 32, op
     source = e.operand(lane)
     value = from_lane(w, name, lanes.mask, e.operand(x), source)
-    there = w.value(f"icmp ult i32 {source}, {lanes.size}")
+    is_active = w.value(f"icmp ult i32 {source}, {lanes.size}")
     if lanes.mask != ALL:
         bit = w.value(f"lshr i32 {lanes.mask}, {w.value(f'and i32 {source}, 31')}")
-        there = w.value(f"and i1 {there}, {w.value(f'trunc i32 {bit} to i1')}")
+        is_active = w.value(f"and i1 {is_active}, {w.value(f'trunc i32 {bit} to i1')}")
     zero = "null" if name == "ptr" else number(scalar_type(x), 0)
-    e.define(op.results[0], w.value(f"select i1 {there}, {name} {value}, {name} {zero}"))
+    e.define(op.results[0], w.value(f"select i1 {is_active}, {name} {value}, {name} {zero}"))
 
 
 def _lane(e: RegionEmitter, op: Op) -> None:

@@ -321,14 +321,14 @@ def _marked(
     """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of
     ALIGNMENT."""
     nowhere, marked = b.constant(I64, -1), []
-    some: Value | None = None
+    any_own: Value | None = None
     for condition, offset in zip(owns, offsets, strict=True):
         marked.append(offset if condition is None else b.emit("select", condition, nowhere, offset))
         if condition is not None:
-            some = condition if some is None else b.emit("or", some, condition)
-    if some is not None:
+            any_own = condition if any_own is None else b.emit("or", any_own, condition)
+    if any_own is not None:
         more = b.emit("add", size, b.constant(I64, ALIGNMENT // 2))
-        size = b.emit("select", some, more, size)
+        size = b.emit("select", any_own, more, size)
     return marked, size
 
 

@@ -72,7 +72,7 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
         b.emit("less_equal", count, unit) for axis, count in enumerate(counts) if axis not in coefficients
     )
     steps = {axis: b.emit("max", c, b.emit("neg", c)) for axis, c in coefficients.items()}
-    some: Value | None = None
+    any_order: Value | None = None
     for order in permutations(steps):
         reach, holds = span, alone
         for axis in order:
@@ -80,9 +80,9 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
             holds = b.emit("and", holds, b.emit("or", far, b.emit("less_equal", counts[axis], unit)))
             more = b.emit("mul", steps[axis], b.emit("sub", counts[axis], unit))
             reach = b.emit("add", reach, more)
-        some = holds if some is None else b.emit("or", some, holds)
-    assert some is not None
-    return some
+        any_order = holds if any_order is None else b.emit("or", any_order, holds)
+    assert any_order is not None
+    return any_order
 
 
 def _address(access: Access) -> Affine | None:

@@ -258,8 +258,8 @@ def _starts(
         return [0]
     places = [0, *_places(line, stages)]
     if len(places) < stages:
-        said = f"{stages} stages: this loss function can be cut at {len(places) - 1} places"
-        raise GraphError("E1048", said, f"a stage begins with an operator: up to {len(places)} stages")
+        subject = f"{stages} stages: this loss function can be cut at {len(places) - 1} places"
+        raise GraphError("E1048", subject, f"a stage begins with an operator: up to {len(places)} stages")
     measured = _Measure(order, line, places, parameters, batch, origin, sizes)
     cuts = divided(measured.line, stages, sizes.microbatches, inf if memory is None else memory)
     _, starts = cuts or least_memory(measured.line, stages, sizes.microbatches)
