@@ -223,7 +223,10 @@ def test_adds_of_a_wave_are_one(total):
     }
     assert_sums_like_oracle(text, arguments, 320, blocks=2)
     shuffles = entry(code(text), "kernel").count("shfl.sync")
-    assert shuffles == 9 * (5 + 5) + (31 if total else 0)  # nine adds, written out: of all lanes, and of some
+    of_adds = 9 * (5 + 5)  # nine adds, written out: of all lanes, and of some
+    assert (
+        shuffles == of_adds + 31 if total else 2 * of_adds
+    )  # with all checks, and without those of the launch
 
 
 def test_waves_of_threads_of_a_gpu():

@@ -80,9 +80,9 @@ def sum_many_threads(
     plan: SumPlan,
     certain: tuple[Function, Function] | None = None,
 ) -> GpuSums | None:
-    """`called`: all functions that the kernels call. `certain`: a condition of the launch, and the form of `delaying` that
-    runs where it holds; it is for kernels without sums in registers. None where the kernel works with waves or prints,
-    or where one of these reads the number of its thread, which is another one here."""
+    """`called`: all functions that the kernels call. `certain`: a condition of the launch, and the form of `delaying`
+    that runs where it holds; it is for kernels without sums in registers. None where the kernel works with waves or
+    prints, or where one of these reads the number of its thread, which is another one here."""
     of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
