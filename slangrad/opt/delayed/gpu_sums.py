@@ -9,11 +9,7 @@ kernel all.
                                                store %partials, ...
     finish:  a wave for each sum: the numbers of all blocks, in their order, are added to memory
 
-Adds that do not wait, but have one address for a wave, become one of the wave. Those of a table go to memory of the
-group where they fit (group_tables.py).
-
-    %old = atomic %g, %x {kind="add", uniform=true}     ->   %s = wave_reduce %x {kind="add"}
-                                                             if %is_first_lane { atomic %g, %s {kind="add"} }
+Other adds are those of a wave, of a table of the group (group_tables.py), or atomics (thread_bodies.py).
 
 In: a kernel, and its form whose adds have accumulators (delayed_adds.py). Out: a kernel of few groups, each of which
 runs many threads of the program, and its `finish`. Each thread evaluates the plan; if adds may not wait, it runs the
