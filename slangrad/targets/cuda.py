@@ -26,6 +26,7 @@ from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.cuda.memory import overflows_stack
 from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
+from slangrad.opt.checks.foreseen_bounds import foresee_bounds_of_launch
 from slangrad.opt.delayed.delayed_adds import delay_few_sums
 from slangrad.opt.delayed.gpu_sums import GpuSums, sum_many_threads
 from slangrad.opt.simplify.dead import remove_dead
@@ -106,7 +107,11 @@ def find_sums(flat: FlatKernel) -> GpuSummed:
     if few is None:
         return GpuSummed(flat, None, called)
     called = (*called, *few.functions)
-    sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
+    foreseen = None if few.plan.blocks else foresee_bounds_of_launch(few.kernel)
+    certain = None if foreseen is None else (foreseen.condition, foreseen.kernel)
+    sums = sum_many_threads(flat.function, few.kernel, called, few.plan, certain)
+    if sums is not None and certain is not None and overflows_stack(sums.kernel):  # it has all arrays twice
+        sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
     if sums is None:
         return GpuSummed(flat, None, flat.functions)
     context = PassContext(flat.options)

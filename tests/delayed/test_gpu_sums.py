@@ -223,7 +223,10 @@ def test_adds_of_a_wave_are_one(total):
     }
     assert_sums_like_oracle(text, arguments, 320, blocks=2)
     shuffles = entry(code(text), "kernel").count("shfl.sync")
-    assert shuffles == 9 * (5 + 5) + (31 if total else 0)  # nine adds, written out: of all lanes, and of some
+    of_adds = 9 * (5 + 5)  # nine adds, written out: of all lanes, and of some
+    # With all checks, and without those of the launch; there the three adds of one region have six exchanges together.
+    expected = of_adds + 31 if total else 2 * of_adds + 6
+    assert shuffles == expected
 
 
 def test_waves_of_threads_of_a_gpu():
@@ -471,6 +474,99 @@ def test_short_kernels_run_four_threads_side_by_side():
     loads, adds = ["load"] * 8, ["atomic"] * 8
     names = [[op.name for op in walk(loop) if op.name in ("load", "atomic")] for loop in loops]
     assert names == [loads + adds, ["load"] * 2 + ["atomic"] * 2, ["load", "atomic"]]
+
+
+# --- checks that the launch decides
+
+CHECKED = """
+[Differentiable]
+float polynomial(DiffTensor<float, 1> q, no_diff float at)
+{
+    float sum = 0;
+    for (int i = 0; i < 2000; i++)
+        sum = sum * at + q[i];
+    return sum;
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform DiffTensor<float, 1> q, uniform float* x) { bwd_diff(polynomial)(q, x[id.x], 1); }
+"""
+
+
+def test_checks_of_a_loop_are_decided_at_the_launch():
+    kernel = summed(CHECKED)
+    (choice,) = [op for op in kernel.sums.kernel.region.ops if op.name == "if" and _checks(op.regions[1])]
+    assert not _checks(choice.regions[0])
+
+
+def _checks(region):
+    return any(op.name == "in_bounds" for op in walk(region))
+
+
+# --- adds of a wave, together
+
+SEVERAL = (
+    HEAD
+    + """uniform float* x, uniform float* w, uniform half* h, uniform double* d, uniform uint n, uniform uint count)
+{
+    if (id.x >= n) return;
+    float v = x[id.x];
+    for (uint i = 0; i < count; i++)
+    {
+        half old;
+        InterlockedAdd(w[5 * i], v);
+        InterlockedAdd(w[5 * i + 1], v * 2);
+        InterlockedAddF16Emulated(h + 2 * i, half(v), old);
+        InterlockedAdd(w[5 * i + 4], v - 1);
+        if (v > 0)
+            InterlockedAdd(w[5 * i + 2], 1);
+        else
+        {
+            InterlockedAdd(w[5 * i + 3], v);
+            InterlockedAdd(w[5 * i + 3], 1);
+        }
+        InterlockedAddF16Emulated(h + 2 * i + 1, half(1), old);
+        __atomic_add(d[i], double(v));
+    }
+}
+"""
+)
+
+
+def several(threads, count):
+    given = {
+        "x": numbers(max(threads, 1)),
+        "w": numbers(5 * count + 1, 2),
+        "h": numbers(2 * count + 1, 3, np.float16),
+    }
+    return given | {"d": numbers(count + 1, 4, np.float64), "n": threads, "count": count}
+
+
+@pytest.mark.parametrize(("threads", "count"), [(0, 3), (1, 1), (64, 0), (96, 7), (300, 3)])
+def test_adds_of_a_wave_in_one_region(threads, count):
+    """Several sums at a time where all lanes are on, and one after the other elsewhere; tables that are too large."""
+    grid = max(-(-threads // 32) * 32, 32)
+    assert_sums_like_oracle(SEVERAL, several(threads, count), grid, blocks=2)
+
+
+def test_threads_of_a_gpu_add_several_sums_together():
+    assert_like_oracle(SEVERAL, several(100, 4), (128, 1, 1), most_blocks=2)
+
+
+@pytest.mark.parametrize("size", [2, 3, 9, 16, 31, 32])
+def test_several_sums_take_few_exchanges(size):
+    adds = " ".join(f"InterlockedAdd(w[{size} * i + {k}], x[id.x] * {k});" for k in range(size))
+    text = (
+        HEAD
+        + f"uniform float* x, uniform float* w, uniform uint n) {{ for (uint i = 0; i < n; i++) {{ {adds} }} }}"
+    )
+    form = next(op.regions[0] for op in summed(text).sums.kernel.region.ops if op.name == "if")
+    exchanges, left, bits = 0, size, 5
+    while bits:
+        exchanges += max((left + 1) // 2, 1)
+        left, bits = (left + 1) // 2, bits - 1
+    assert sum(op.name == "wave_read" for op in walk(form)) == exchanges
+    x = numbers(64)
+    assert_sums_like_oracle(text, {"x": x, "w": numbers(2 * size, 2), "n": 2}, 64, blocks=1)
 
 
 # --- random programs

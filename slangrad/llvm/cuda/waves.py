@@ -84,6 +84,19 @@ class WaveEmitter(RegionEmitter):
         is_known = is_known or (op.name in PRIMITIVES and PRIMITIVES[op.name].primal is not None)
         return is_known and all(map(self.is_uniform, op.operands))
 
+    def finds_all(self, condition: Value) -> bool:
+        """Whether it is true only where all lanes of a warp are on: `equal (wave_ballot true), 0xFFFFFFFF`."""
+        op = self.makers.get(condition)
+        if op is None or op.name != "equal":
+            return False
+        ballot, lanes = (self.makers.get(value) for value in op.operands)
+        return (
+            ballot is not None
+            and ballot.name == "wave_ballot"
+            and lanes is not None
+            and lanes.attributes.get("value") == (1 << WARP) - 1
+        )
+
     def enter_loop(self, op: Op) -> None:
         """The writer comes to a loop."""
         if op.name == "for":
@@ -142,9 +155,12 @@ def _with_masks(write: Control) -> Rule:
 
 def _if(e: WaveEmitter, op: Op) -> None:
     """Without a vote where all lanes go the same way."""
-    if e.is_uniform(op.operands[0]):
-        return
     outer = e.lanes.mask
+    if e.is_uniform(op.operands[0]):
+        if e.finds_all(op.operands[0]):
+            for region, mask in zip(op.regions, (ALL, outer), strict=True):
+                e.around(region, partial(setattr, e.lanes, "mask", mask))
+        return
     then = ballot(e.w, outer, e.operand(op.operands[0]))
     otherwise = e.w.value(f"xor i32 {outer}, {then}")
     for region, mask in zip(op.regions, (then, otherwise), strict=True):

@@ -104,8 +104,9 @@ class SumPlan:
 
     def table_index(self, table: int) -> int:
         """Which result of the plan is the address of a table's first element. The next one is how many elements there
-        are; none where its adds go to memory at once."""
-        return 2 + 2 * (len(self.blocks) + table)
+        are, none where its adds go to memory at once; then whether they may wait, because no other access reaches them.
+        """
+        return 2 + 2 * len(self.blocks) + 3 * table
 
 
 Joined = tuple[Value, int]  # a condition, and the number of the block that is joined where it is true
@@ -212,14 +213,16 @@ def with_tables(
             loaded = [_loaded_range(b, address) for address in launch.loads]
             conditions += [_apart(b, x, other) for x in loaded for other in everything[1]]
         adds_of_thread = _adds_that_meet(survey, table)
-        yields += [span.low, _count_in_group(b, table, span, conditions, len(tables), adds_of_thread)]
+        may_wait = b.all(conditions)
+        count = _count_in_group(b, table, span, may_wait, len(tables), adds_of_thread)
+        yields += [span.low, count, may_wait]
         kept.append(table)
     function = _function("plan", Region((), b.ops, tuple(yields)))
     return replace(plan, function=function, tables=kept)
 
 
 def _count_in_group(
-    b: Builder, table: SumBlock, span: _Bytes, conditions: list[Value], tables: int, adds: int
+    b: Builder, table: SumBlock, span: _Bytes, may_wait: Value, tables: int, adds: int
 ) -> Value:
     """How many elements a table of a group has; none where they do not fit, or where groups would have more elements to
     add up than there are adds. `adds`: of a thread."""
@@ -231,7 +234,7 @@ def _count_in_group(
     fits = b.emit("less_equal", count, room)
     few = b.emit("min", count, room)  # so that the product does not wrap
     pays = b.emit("less_equal", b.emit("mul", few, groups), all_adds)
-    holds = b.all([*conditions, fits, pays])
+    holds = b.all([may_wait, fits, pays])
     return b.emit("select", holds, count, b.constant(I64, 0))
 
 

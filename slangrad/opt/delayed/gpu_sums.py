@@ -9,11 +9,7 @@ kernel all.
                                                store %partials, ...
     finish:  a wave for each sum: the numbers of all blocks, in their order, are added to memory
 
-Adds that do not wait, but have one address for a wave, become one of the wave. Those of a table go to memory of the
-group where they fit (group_tables.py).
-
-    %old = atomic %g, %x {kind="add", uniform=true}     ->   %s = wave_reduce %x {kind="add"}
-                                                             if %is_first_lane { atomic %g, %s {kind="add"} }
+Other adds are those of a wave, of a table of the group (group_tables.py), or atomics (thread_bodies.py).
 
 In: a kernel, and its form whose adds have accumulators (delayed_adds.py). Out: a kernel of few groups, each of which
 runs many threads of the program, and its `finish`. Each thread evaluates the plan; if adds may not wait, it runs the
@@ -28,21 +24,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from slangrad.ir.building.builder import Builder
-from slangrad.ir.building.rebuild import Rebuild, copy_op
-from slangrad.ir.data.types import BOOL, F16, F32, I64, U32, Scalar, array, pointer
-from slangrad.ir.ops.core import Function, FunctionAttributes, Op, Region, Value, walk, without
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I64, U32, Scalar, array, pointer
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value, walk
 from slangrad.opt.delayed.delayed_sums import SumPlan, add_total, address_of, launch_field
-from slangrad.opt.delayed.group_tables import GroupTable, add_to, begin_tables, element_of, end_tables
+from slangrad.opt.delayed.group_tables import begin_tables, end_tables
+from slangrad.opt.delayed.thread_bodies import WAVE, Ids, LateAdds, ThreadBody
 
 GROUP = 128  # threads of a group, of kernels with sums in registers
 # Of kernels with tables: more threads of a group mean fewer groups, whose tables are added up in the end.
 GROUP_OF_TABLES, GROUP_OF_SHORT = 256, 512
 SHORT_OPS = 128  # of a kernel without loops and calls, which runs `TOGETHER` threads of the program at a time
 TOGETHER = 4
-WAVE = 32
 LEVELS = 5  # of a tree over the lanes of a wave
-
-Ids = tuple[Value, ...]  # of a thread, along x, y and z
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +68,15 @@ class _Accumulators:
 
 
 def sum_many_threads(
-    kernel: Function, delaying: Function, called: Sequence[Function], plan: SumPlan
+    kernel: Function,
+    delaying: Function,
+    called: Sequence[Function],
+    plan: SumPlan,
+    certain: tuple[Function, Function] | None = None,
 ) -> GpuSums | None:
-    """`called`: all functions that the kernels call. None where the kernel works with waves or prints, or where one of
-    these reads the number of its thread, which is another one here."""
+    """`called`: all functions that the kernels call. `certain`: a condition of the launch, and the form of `delaying`
+    that runs where it holds; it is for kernels without sums in registers. None where the kernel works with waves or
+    prints, or where one of these reads the number of its thread, which is another one here."""
     of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
@@ -98,13 +97,27 @@ def sum_many_threads(
     rounds = _Rounds(b, thread, group)
 
     def delay(inner: Builder, threads: Sequence[Ids]) -> None:
-        bodies = [_ThreadKernel(ids, starts, planned, of_group) for ids in threads]
+        bodies = [ThreadBody(ids, starts, planned, of_group) for ids in threads]
         for op in delaying.region.ops:  # side by side, as threads do not wait for each other
             for body in bodies:
                 body.op(inner, op)
 
-    if literal is None:
-        rounds.run(b, delay, TOGETHER if is_short else 1)
+    together = TOGETHER if is_short else 1
+    if literal is None and certain is not None:
+        condition, form = certain
+        (holds,) = Rebuild().inline(b, condition.region)
+
+        def run_unchecked(inner: Builder, threads: Sequence[Ids]) -> None:
+            for ids in threads:
+                LateAdds(ids, starts, planned, of_group).inline(inner, form.region)
+
+        b.if_(
+            b.all([holds, *(table.may_wait for table in of_group)]),
+            lambda inner: rounds.run(inner, run_unchecked),
+            lambda inner: rounds.run(inner, delay, together),
+        )
+    elif literal is None:
+        rounds.run(b, delay, together)
     else:
         name = literal.name
 
@@ -156,7 +169,7 @@ def _literal(kernel: Function) -> Function:
     """A function of the numbers of a thread."""
     ids = tuple([Value(U32, axis) for axis in "xyz"])
     b = Builder(span=kernel.span)
-    _ThreadKernel(ids, {}, (), ()).inline(b, kernel.region)
+    ThreadBody(ids, {}, (), ()).inline(b, kernel.region)
     return Function(f"{kernel.name}.literal", (), None, Region((), [], ()), span=kernel.span).on(
         Region(ids, b.ops, ())
     )
@@ -222,58 +235,6 @@ def _trips(b: Builder, first: Value, end: Value, step: Value) -> Value:
     """How many of `first`, `first + step`, .. lie before an end."""
     rest = b.emit("sub", b.emit("add", b.emit("sub", end, first), step), b.constant(first.type, 1))
     return b.emit("max", b.emit("div", rest, step), b.constant(first.type, 0))
-
-
-class _ThreadKernel(Rebuild):
-    """A kernel as code of one thread."""
-
-    def __init__(
-        self, ids: Ids, starts: Mapping[int, Value], planned: Sequence[Value], tables: Sequence[GroupTable]
-    ) -> None:
-        super().__init__(
-            {
-                "thread_id": lambda walk, b, op: (ids[op.attributes["axis"]],),
-                "atomic": self._atomic,
-                "accumulators": lambda walk, b, op: (starts[op.attributes["block"]],),
-                "planned": lambda walk, b, op: (planned[op.attributes["index"]],),
-            }
-        )
-        self._tables = tables
-
-    def _atomic(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        number, is_uniform = op.attributes.get("table"), op.attributes.get("uniform")
-        if number is None and not is_uniform:
-            return copy_op(walk, b, op)
-        table = None if number is None else self._tables[number]
-        address, value = walk.values(op.operands)
-        attributes = without(without(op.attributes, "uniform"), "table")
-
-        def add(inner: Builder, total: Value) -> None:
-            add_to(inner, table, address, total, attributes)
-
-        if is_uniform:
-            _add_of_wave(b, value, element_of(address), add)
-        else:
-            add(b, value)
-        return (b.zero(op.results[0].type),)  # the result is not used
-
-
-def _add_of_wave(b: Builder, value: Value, element: Scalar, add: Callable[[Builder, Value], None]) -> None:
-    """One add of the wave, by its first lane that is on. None where no lane has anything to add."""
-    sums = F32 if element is F16 else element
-    zero = b.constant(U32, 0)
-    some = b.emit("wave_ballot", b.emit("not_equal", value, b.zero(element)), type=U32)
-
-    def add_up(inner: Builder) -> None:
-        wide = value if sums is element else inner.emit("convert", value, type=sums)
-        total = inner.emit("wave_reduce", wide, kind="add")
-        lanes = inner.emit("wave_ballot", inner.constant(BOOL, True), type=U32)
-        unit = inner.constant(U32, 1)
-        before = inner.emit("sub", inner.emit("shl", unit, inner.emit("wave_lane", type=U32)), unit)
-        is_first = inner.emit("equal", inner.emit("and", lanes, before), zero)
-        inner.guarded(is_first, lambda body: add(body, total))
-
-    b.guarded(b.emit("not_equal", some, zero), add_up)
 
 
 # --- the end of a group

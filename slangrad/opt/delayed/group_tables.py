@@ -27,7 +27,8 @@ Trips = Callable[[Builder, Value, Value, Value], Value]  # of a loop from a firs
 @dataclass(frozen=True, slots=True)
 class GroupTable:
     """`start`: of all rows, in shared memory. `base`: the address of the first element. `count`: elements, `length`:
-    numbers of a row. `first`: of the row of this thread, `rows`: how many there are. `is_used`: in this launch."""
+    numbers of a row. `first`: of the row of this thread, `rows`: how many there are. `is_used`: in this launch.
+    `may_wait`: no other access reaches its elements, so that adds may be made later."""
 
     element: Scalar
     sums: Scalar
@@ -38,6 +39,7 @@ class GroupTable:
     first: Value
     rows: Value
     is_used: Value
+    may_wait: Value
 
 
 def begin_tables(b: Builder, plan: SumPlan, planned: Sequence[Value], lane: Value) -> list[GroupTable]:
@@ -55,7 +57,8 @@ def _begin(b: Builder, plan: SumPlan, number: int, planned: Sequence[Value], lan
     rows = b.emit("min", b.emit("div", b.constant(U32, room), length), b.constant(U32, MOST_ROWS))
     first = b.emit("mul", b.emit("rem", lane, rows), length)
     is_used = b.emit("less", b.constant(I64, 0), planned[index + 1])
-    return GroupTable(table.element, table.sums, start, planned[index], count, length, first, rows, is_used)
+    place = start, planned[index], count, length, first, rows
+    return GroupTable(table.element, table.sums, *place, is_used, planned[index + 2])
 
 
 def add_to(
