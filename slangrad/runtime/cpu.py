@@ -393,11 +393,11 @@ class _ChunkRun:
             return
         for _ in range(limit):
             with self._lock:
-                taken = record.shared.next
-                record.shared.next = taken + 1
-            if taken >= self._batches:
+                batch = record.shared.next
+                record.shared.next = batch + 1
+            if batch >= self._batches:
                 return
-            first = taken * record.launch.batch
+            first = batch * record.launch.batch
             for chunk in range(first, min(first + record.launch.batch, record.launch.chunks)):
                 if record.shared.stop:
                     return

@@ -39,7 +39,9 @@ class MemoryRegion(NamedTuple):
     def span(self) -> tuple[int, int]:
         """The bytes around the address that the items lie in. There is at least one item."""
         reach = [(size - 1) * step for size, step in zip(self.shape, self.strides, strict=True)]
-        return sum(min(way, 0) for way in reach), sum(max(way, 0) for way in reach) + self.dtype.itemsize
+        return sum(min(extent, 0) for extent in reach), sum(
+            max(extent, 0) for extent in reach
+        ) + self.dtype.itemsize
 
     @property
     def is_dense(self) -> bool:

@@ -111,9 +111,9 @@ def _for_machine(function: Function, machine: TargetMachine) -> Function:
 
 def _lanes_for(function: Function, machine: TargetMachine, wanted: int) -> int:
     """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
-    asked = function.wave or function.attributes.get("wanted_lanes", 0)
-    if asked or wanted:
-        return asked or machine.lanes
+    lanes = function.wave or function.attributes.get("wanted_lanes", 0)
+    if lanes or wanted:
+        return lanes or machine.lanes
     features = machine.features
     return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
 

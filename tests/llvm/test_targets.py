@@ -158,7 +158,8 @@ for source in KERNELS.values():
 
 
 OWN = {
-    *("entry", "drain", "reserve", "take", "give", "grow", "free_tape", "clear", "poll"),
+    "drain",
+    *("entry", "reserve", "take", "give", "grow", "free_tape", "clear", "poll"),
     *("remainder", "fused", "mantissa", "exponent", "scale"),
 }
 
