@@ -225,9 +225,13 @@ class _Planned:
         self._device = device_of(held.tensors[0])
         self.digest = ""
         if mesh.watch:  # workers agree before they wait for each other to make the plan
-            settings_parts = setting_parts(
-                {"mesh": mesh, "batch of the mesh": mesh.batch, **step.common_settings}
-            )
+            held.number = held.number or mesh.watch.number("step function")
+            which = {
+                "mesh": mesh.name,
+                "batch of the mesh": mesh.batch,
+                "number of the step function": held.number,
+            }
+            settings_parts = setting_parts({**which, **step.common_settings})
             numbers = [*number_parts(step.named_numbers(call))]
             common = [
                 *settings_parts,
