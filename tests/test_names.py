@@ -11,7 +11,6 @@ import slangrad
 PACKAGE = Path(slangrad.__file__).parent
 
 LATER = {  # files with such names; the list may only become shorter
-    "graph/planning/plan.py",
     "graph/train.py",
     "graph/workers/checkpoints/checkpoint.py",
     "graph/workers/connections/faults.py",

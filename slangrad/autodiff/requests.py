@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slangrad.autodiff.analyses.activity import Callee
+from slangrad.autodiff.analyses.activity import Activity, Callee
 from slangrad.autodiff.analyses.effects import Effects
 from slangrad.autodiff.analyses.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
 from slangrad.autodiff.analyses.loop_tree import LoopTree
@@ -206,7 +206,8 @@ class _Requests:
         wishes = self._wishes_of(preferences)
         if self._traits.reads_again and not handed and self._is_quiet(ready.region, adds_to_tensors=True):
             wishes = replace(wishes, reads_again=self._only_reads)
-        return planned(ready.region, inputs, results, self._space, self._vjp_callee, wishes, handed)
+        activity = Activity(self._space, self._vjp_callee)
+        return planned(ready.region, inputs, results, activity, wishes, handed)
 
     def _wishes_of(self, preferences: _Preferences) -> Wishes:
         return Wishes(preferences.of, self._may_repeat, self._residuals, keeping=self._traits.keeping)

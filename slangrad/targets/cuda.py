@@ -1,7 +1,7 @@
 """NVIDIA GPUs as a target: flat IR to PTX, one GPU thread for each thread of the program, or for a few neighbors.
 
-FlatKernel  ->  Summed     adds of all threads to few addresses become sums
-            ->  Widened    several threads in one, beside the kernel itself
+FlatKernel  ->  GpuSummed     adds of all threads to few addresses become sums
+            ->  Coarsened    several threads in one, beside the kernel itself
             ->  Written    LLVM text
             ->  Assembled  PTX
 
@@ -42,7 +42,7 @@ NEEDS = {"print": PRINTS, "is_memory": MEMORY}  # of the device, by ops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Summed:
+class GpuSummed:
     """`sums`: the kernel that adds up, None where it is the flat one. `functions`: those that it calls."""
 
     flat: FlatKernel
@@ -64,10 +64,10 @@ class Summed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Widened:
+class Coarsened:
     """`coarse`: the kernel for a few threads at a time, where there is one, beside the kernel for one."""
 
-    summed: Summed
+    summed: GpuSummed
     coarse: CoarseKernel | None
 
     @property
@@ -81,7 +81,7 @@ class Widened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    summed: Summed
+    summed: GpuSummed
     module: entries.EntryModule
 
     @property
@@ -99,13 +99,13 @@ class Assembled:
 # --- Stages -------------------------------------------------------------------------------------------
 
 
-def find_sums(flat: FlatKernel) -> Summed:
+def find_sums(flat: FlatKernel) -> GpuSummed:
     called = flat.functions
     few = None
     if flat.group is None and not take_memory(flat.in_ir):
         few = delay_few_sums(flat.function, called)
     if few is None:
-        return Summed(_without_checks_in_loops(flat), None, called)
+        return GpuSummed(_without_checks_in_loops(flat), None, called)
     called = (*called, *few.functions)
     foreseen = None if few.plan.blocks else foresee_bounds_of_launch(few.kernel)
     certain = None if foreseen is None else (foreseen.condition, foreseen.kernel)
@@ -113,11 +113,11 @@ def find_sums(flat: FlatKernel) -> Summed:
     if sums is not None and certain is not None and overflows_stack(sums.kernel):  # it has all arrays twice
         sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
     if sums is None:
-        return Summed(_without_checks_in_loops(flat), None, flat.functions)
+        return GpuSummed(_without_checks_in_loops(flat), None, flat.functions)
     context = PassContext(flat.options)
     finish = sums.finish and TIDYING.over(sums.finish, context)
     sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=finish)
-    return Summed(flat, sums, called if sums.literal is None else (*called, sums.literal))
+    return GpuSummed(flat, sums, called if sums.literal is None else (*called, sums.literal))
 
 
 def _without_checks_in_loops(flat: FlatKernel) -> FlatKernel:
@@ -132,20 +132,20 @@ def _without_checks_in_loops(flat: FlatKernel) -> FlatKernel:
     return flat if overflows_stack(both) and not overflows_stack(kernel) else replace(flat, function=both)
 
 
-def widen_kernel(summed: Summed, architecture: str) -> Widened:
+def widen_kernel(summed: GpuSummed, architecture: str) -> Coarsened:
     flat = summed.flat
     _refuse(flat, nvptx.SHARED_BYTES[architecture])
     waits = flat.group is not None or summed.kernel.wave
     lanes = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
     one = waits or lanes == 1 or overflows_stack(flat.function)
-    return Widened(summed, None if one else coarsen(flat.function))
+    return Coarsened(summed, None if one else coarsen(flat.function))
 
 
-def write_llvm(widened: Widened) -> Written:
+def write_llvm(widened: Coarsened) -> Written:
     summed, coarse = widened.summed, widened.coarse
     flat, kernel = summed.flat, summed.kernel
     group = kernel.attributes["group_size"] if kernel.wave else flat.group
-    wide = None if coarse is None else entries.WideKernel(coarse.lanes, coarse.wide, coarse.aligned)
+    wide = None if coarse is None else entries.NeighborKernel(coarse.lanes, coarse.wide, coarse.aligned)
     finish = None if summed.sums is None else summed.sums.finish
     loose = flat.options.fast_math and not any(f.attributes.get("relies_on_rounding") for f in flat.in_ir)
     module = entries.kernel_module(
@@ -205,13 +205,13 @@ def _needs(flat: FlatKernel) -> frozenset[str]:
 # --- Listings -----------------------------------------------------------------------------------------
 
 
-def show_sums(summed: Summed) -> list[Line]:
+def show_sums(summed: GpuSummed) -> list[Line]:
     if summed.sums is None:
         return [Line("// no adds of all threads become sums")]
     return [line for f in summed.in_ir for line in function_lines(f)]
 
 
-def show_lanes(widened: Widened) -> list[Line]:
+def show_lanes(widened: Coarsened) -> list[Line]:
     functions = widened.in_ir
     if not functions:
         return [Line("// a thread of the GPU for each thread of the program")]

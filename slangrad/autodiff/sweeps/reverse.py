@@ -50,15 +50,15 @@ def planned(
     region: Region,
     inputs: Sequence[bool],
     results: Sequence[bool],
-    space: VectorSpace,
-    callees: Callees,
+    activity: Activity,
     wishes: Wishes,
     handed: bool = False,
 ) -> Planned:
-    """The dry run of `vjp`, or of `halves` if residuals are `handed` over."""
+    """The dry run of `vjp`, or of `halves` if residuals are `handed` over. `activity`: of no region yet."""
+    space = activity.space
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
-    activity = Activity(space, callees).analyze(region, varied, wanted)
+    activity.analyze(region, varied, wanted)
     refuse_memory_escape(region, activity)
     activity.make_derivatives(region)
     tree = LoopTree(region, activity.halves, handed)

@@ -17,7 +17,7 @@ import numpy as np
 
 from slangrad.call.binding.broadcast import Mapped, call_shape
 from slangrad.call.binding.launchable import PARTIAL, SHAPE, Launchable
-from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
+from slangrad.call.plans.geometry import MOST_THREADS, Loops, StreamStrides, keep_loops, plan_loops
 from slangrad.call.plans.overlap import (
     Conflicts,
     TouchedRegion,
@@ -468,7 +468,7 @@ class CallPlan:
 
     def _loops(self, over: Shape, strides: Sequence[Sequence[Shape]], threads: int | None) -> Loops:
         streams = [
-            Stream(tuple(stream_strides), spec.unit, spec.fixed and threads is None)
+            StreamStrides(tuple(stream_strides), spec.unit, spec.fixed and threads is None)
             for leaf, leaf_strides in zip(self._leaves, strides)
             for spec, stream_strides in zip(leaf.streams, leaf_strides)
         ]

@@ -49,8 +49,8 @@ def product(
     )
 
     def ordered(x: np.ndarray, names: str, *order: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Axes in the order batch and `order`, and the same as matrices: a copy where axes do not lie one behind the
-        other, and where torch would have to read backwards."""
+        """Axes in the order batch and `order`, and the same as matrices. These are a copy where axes do not lie one
+        behind the other, and where torch would have to read backwards."""
         x = x.transpose([names.index(c) for c in (*batch, *order[0], *order[1])])
         n, m = len(batch), len(batch) + len(order[0])
         is_refused = library == TORCH and any(step < 0 for step in x.strides)

@@ -66,7 +66,7 @@ attributes #0 = { nounwind }"""
 
 
 @dataclass(frozen=True, slots=True)
-class WideKernel:
+class NeighborKernel:
     """A kernel for `lanes` neighboring threads at a time. It runs where `aligned` yields true for the first of them."""
 
     lanes: int
@@ -103,7 +103,7 @@ def kernel_module(
     arguments: Struct,
     options: Options,
     group: Grid | None,
-    wide: WideKernel | None = None,
+    wide: NeighborKernel | None = None,
     finish: Function | None = None,
     reassociates: bool = False,
 ) -> EntryModule:
@@ -240,7 +240,7 @@ def _write_thread(e: RegionEmitter, kernel: Function) -> None:
 
 
 def _write_wide_map(
-    w: Writer, kernel: Function, wide: WideKernel, environment: Callable[[Thread], Environment]
+    w: Writer, kernel: Function, wide: NeighborKernel, environment: Callable[[Thread], Environment]
 ) -> None:
     """A block has a piece of a row, of `lanes` times its size. A thread runs neighbors in it; where the row ends within
     the piece, or memory is not aligned, it runs one after the other, a block's size apart."""
@@ -315,7 +315,7 @@ def _write_group(
     around, lanes = environment(thread), None
     if kernel.wave:
         mask = waves.ALL if stays else waves.ballot(w, waves.ALL, is_inside)
-        lanes = waves.Lanes(waves.lane_number(w), mask, kernel.wave)
+        lanes = waves.ThreadWave(waves.lane_number(w), mask, kernel.wave)
     inside, done = w.labels("inside", "done")
     w.branch(is_inside, inside, done)
     w.block(inside)

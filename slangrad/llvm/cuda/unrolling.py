@@ -3,8 +3,8 @@
     %tape = alloc {count=64} : ptr<f32, local>
     for %64, ... (%i: u32, ...) { %at = offset %tape, %i   store %at, %x ... }      br label %for.1, !llvm.loop !4
 
-In: a kernel. Out: its loops on which addresses in such arrays depend. Local memory of a thread is memory of the GPU: an
-array that a forward loop writes and a reverse loop reads costs more than the code of both loops written out.
+In: a kernel. Out: its loops on which addresses in such arrays depend. Local memory of a thread is memory of the GPU. An
+array that a forward loop writes and a reverse loop reads costs more there than the code of both loops written out.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _INTEGERS = {"half": "i16", "float": "i32", "double": "i64"}
 
 
 @dataclass(slots=True)
-class Lanes:
+class ThreadWave:
     """The wave of a thread: its own number in it, the mask of the lanes that are on, and how many lanes there are."""
 
     own: str
@@ -53,7 +53,7 @@ class WaveEmitter(RegionEmitter):
         names: TypeNames,
         environment: Environment,
         rules: Mapping[str, Rule],
-        lanes: Lanes,
+        lanes: ThreadWave,
         makers: Mapping[Value, Op],
     ) -> None:
         super().__init__(w, names, environment, rules)
@@ -127,7 +127,7 @@ def lane_number(w: Writer) -> str:
     return w.value(f"and i32 {w.value('call i32 @llvm.nvvm.read.ptx.sreg.tid.x()')}, 31")
 
 
-def _lanes_of(e: RegionEmitter) -> Lanes:
+def _lanes_of(e: RegionEmitter) -> ThreadWave:
     assert isinstance(e, WaveEmitter), "threads of a wave exchange values in the kernel itself"
     return e.lanes
 

@@ -156,8 +156,8 @@ Maker = Callable[[object, Shape, str | None], Callable[[], object]]
 
 @dataclass(slots=True, frozen=True)
 class CreatedResult:
-    """`maker` returns, for a device, a shape and the device of torch tensors ("cuda:0", None for the CPU), a function
-    that makes the object to fill; `give` returns the caller's result from it."""
+    """`maker` takes a device, a shape and the device of torch tensors ("cuda:0", None for the CPU). It returns a
+    function that makes the object to fill; `give` returns the caller's result from it."""
 
     maker: Maker
     give: Callable[[HostValue], HostValue]

@@ -53,7 +53,7 @@ class GpuSums:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _Accumulators:
     """The accumulators of one type. `starts`: where those of each block begin, by its number; `count`: of all, and
     `place`: bytes of a row before them."""
 
@@ -147,7 +147,7 @@ def _is_short(kernel: Function) -> bool:
     return not any(op.name == "atomic" and op.attributes.get("uniform") for op in ops)
 
 
-def _tables(plan: SumPlan) -> list[_Table]:
+def _tables(plan: SumPlan) -> list[_Accumulators]:
     """The largest numbers first, so that all are aligned."""
     blocks_of: dict[Scalar, dict[int, int]] = {}
     ends: dict[Scalar, int] = {}
@@ -157,7 +157,7 @@ def _tables(plan: SumPlan) -> list[_Table]:
         ends[block.sums] = end + block.accumulators
     tables, place = [], 0
     for sums in sorted(ends, key=lambda sums: -sums.size):
-        tables.append(_Table(sums, blocks_of[sums], ends[sums], place))
+        tables.append(_Accumulators(sums, blocks_of[sums], ends[sums], place))
         place += ends[sums] * sums.size
     return tables
 
@@ -240,7 +240,7 @@ def _trips(b: Builder, first: Value, end: Value, step: Value) -> Value:
 # --- the end of a group
 
 
-def _add_up_group(b: Builder, table: _Table, start: Value, thread: Value) -> None:
+def _add_up_group(b: Builder, table: _Accumulators, start: Value, thread: Value) -> None:
     """Waves by exchanges, then the waves of the group in shared memory, then a number of the group for each sum."""
     waves = GROUP // WAVE
     room = pointer(array(table.sums, waves * table.padded), "shared")
@@ -299,7 +299,7 @@ def _butterfly(b: Builder, values: list[Value], lane: Value) -> Value:
     return total
 
 
-def _partials(b: Builder, table: _Table, element: Value) -> Value:
+def _partials(b: Builder, table: _Accumulators, element: Value) -> Value:
     """Where the numbers of all groups for an element lie, one after the other."""
     groups = launch_field(b, "rows")
     bytes = b.emit("mul", element, b.constant(I64, table.sums.size))
@@ -311,7 +311,7 @@ def _partials(b: Builder, table: _Table, element: Value) -> Value:
 # --- all groups
 
 
-def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Function:
+def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Accumulators]) -> Function:
     """Groups of one wave, each for one sum. Begins with the plan, whose numbers it needs."""
     b, first = Builder(), 0
     thread = b.emit("thread_id", type=U32, axis=0)
@@ -331,7 +331,9 @@ def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Functi
     return Function(f"{kernel.name}.finish", (), None, region, attributes=about)
 
 
-def _add_up_all(b: Builder, plan: SumPlan, table: _Table, block: int, element: Value, lane: Value) -> None:
+def _add_up_all(
+    b: Builder, plan: SumPlan, table: _Accumulators, block: int, element: Value, lane: Value
+) -> None:
     """Lanes add the numbers of groups that are a wave apart, the first one adds all to memory."""
     place = b.emit("add", element, b.constant(I64, table.starts[block]))
     partials = _partials(b, table, place)
