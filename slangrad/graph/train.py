@@ -458,6 +458,6 @@ def train(
     WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
-        said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
-        raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
+        message = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
+        raise GraphError("E1043", message, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
     return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches, has_aux)
