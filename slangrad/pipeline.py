@@ -104,7 +104,13 @@ def scalars(function: Function, context: PassContext) -> Function:
 
 
 def maths(function: Function, context: PassContext) -> Function:
-    return expand_math(function, math_library(context), context.program.functions)
+    return expand_math(function, math_library(context), context.program.functions, approximated(context))
+
+
+def approximated(context: PassContext) -> frozenset[str]:
+    """Maths of floats that stays as it is, because the target has instructions for it."""
+    assert context.checked is not None
+    return context.checked.traits.approximates if context.options.fast_math else frozenset()
 
 
 def math_library(context: PassContext) -> MathLibrary:
@@ -114,8 +120,9 @@ def math_library(context: PassContext) -> MathLibrary:
 
 def without_maths(unit: Unit) -> Unit:
     """Maths functions with many uses join the program, all others are inlined."""
-    library = math_library(PassContext(unit.options, unit.program, unit.request.checked))
-    kept = {f.name: f for f in kept_maths(unit.program.functions.values(), library)}
+    context = PassContext(unit.options, unit.program, unit.request.checked)
+    library, functions = math_library(context), unit.program.functions.values()
+    kept = {f.name: f for f in kept_maths(functions, library, approximated(context))}
     return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
 
 

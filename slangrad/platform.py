@@ -84,10 +84,10 @@ def memory_stats() -> MemoryStats:
 def _resident() -> int:
     if sys.platform == "linux":
         return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
-    told = subprocess.run(
+    output = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(getpid())], capture_output=True, text=True, check=True
     )
-    return int(told.stdout) * 1024
+    return int(output.stdout) * 1024
 
 
 def __getattr__(name: str) -> object:

@@ -151,7 +151,8 @@ def differentiate(unit: Unit) -> Unit:
     options = unit.options
     program = keep_calls(unit.program, unit.name, options, differentiates=True)
     inline = partial(inline_settled, limits=options.limits)
-    differentiated = answer_requests(program, inline, options.segment_trips, options.residuals)
+    settings = options.segment_trips, options.residuals, unit.request.traits
+    differentiated = answer_requests(program, inline, *settings)
     return replace(
         unit, program=keep_calls(differentiated.program, unit.name, options), reports=differentiated.reports
     )

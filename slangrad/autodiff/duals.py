@@ -214,12 +214,12 @@ class _Dual(Rebuild):
         if op.name == "get" and isinstance(op.operands[0].type, Struct):
             return self._field(b, op)
         if isinstance(kind, Struct) and op.name in ("make", "set"):
-            return self._made(b, op, kind) if op.name == "make" else self._set(b, op, kind)
+            return self._struct_half(b, op, kind) if op.name == "make" else self._set(b, op, kind)
         operands = [self._other(v) for v in op.operands]
         halves = tuple(v for v in operands if v is not None)
         return b.primitive(op.name, halves, kind, op.attributes) if len(halves) == len(operands) else None
 
-    def _made(self, b: Builder, op: Op, kind: Struct) -> Value | None:
+    def _struct_half(self, b: Builder, op: Op, kind: Struct) -> Value | None:
         """A struct of the other halves of fields, which may be fewer."""
         operands = dict(zip(_names(op.results[0].type), op.operands, strict=True))
         candidates = [self._other(operands[name]) if name in operands else None for name, _ in kind.fields]

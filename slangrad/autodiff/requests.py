@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slangrad.autodiff.analyses.activity import Callee
+from slangrad.autodiff.analyses.activity import Activity, Callee
 from slangrad.autodiff.analyses.effects import Effects
 from slangrad.autodiff.analyses.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
 from slangrad.autodiff.analyses.loop_tree import LoopTree
@@ -38,6 +38,7 @@ from slangrad.autodiff.sweeps.reverse import Planned, forward_half, handed_types
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span
+from slangrad.base.traits import CPU, Traits
 from slangrad.ir.analyses.calls import called
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op, defined_in
@@ -53,6 +54,9 @@ Inline = Callable[[Program, Function, Keep], Function]
 """The function with its calls inlined, and theirs, but for the calls of functions to keep."""
 
 
+READ_AGAIN = 4  # of a call's cost is one part, where others read the same memory: it lies in a cache
+
+
 @dataclass(slots=True)
 class Differentiated:
     """The program without requests, and a report for each vjp made, by the name of the function."""
@@ -62,10 +66,10 @@ class Differentiated:
 
 
 def differentiate(
-    program: Program, inline: Inline, segment_trips: int = 0, residuals: str = CUT
+    program: Program, inline: Inline, segment_trips: int = 0, residuals: str = CUT, traits: Traits = CPU
 ) -> Differentiated:
     """`segment_trips`: how many iterations of loops without a small bound are kept at a time; 0: all."""
-    requests = _Requests(program, inline, segment_trips, residuals)
+    requests = _Requests(program, inline, segment_trips, residuals, traits)
     of_types = [name for d in program.differentials.values() for name in (d.zero, d.add) if name is not None]
     for name in (*of_types, *program.functions):
         requests.process(name)
@@ -89,7 +93,9 @@ class _Preferences:
 
 
 class _Requests:
-    def __init__(self, program: Program, inline: Inline, segment_trips: int, residuals: str) -> None:
+    def __init__(
+        self, program: Program, inline: Inline, segment_trips: int, residuals: str, traits: Traits
+    ) -> None:
         result = replace(program, functions={}, duals={})
         self.result = Differentiated(result)
         self._old = program.functions
@@ -97,6 +103,7 @@ class _Requests:
         self._inline = inline
         self._segment_trips = segment_trips
         self._residuals = residuals
+        self._traits = traits
         self._wishes: dict[Region, _Preferences] = {}  # of segments, which are ready to be differentiated
         self._space = VectorSpace(program.differentials)
         self._started: set[str] = set()
@@ -143,7 +150,7 @@ class _Requests:
         if derivative not in self._new:
             if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
-            self._new[derivative] = self._settled(name, self._made(f, mode, custom))
+            self._new[derivative] = self._settled(name, self._derivative_function(f, mode, custom))
         return derivative
 
     def _settled(self, name: str, derivative: Function) -> Function:
@@ -152,7 +159,7 @@ class _Requests:
             return derivative
         return self._inline(self.result.program, derivative, lambda g: g.name not in self._halved_names)
 
-    def _made(self, f: Function, mode: str, custom: str | None = None) -> Function:
+    def _derivative_function(self, f: Function, mode: str, custom: str | None = None) -> Function:
         if custom is not None:
             wrap = wrap_jvp if mode == "jvp" else wrap_vjp
             return wrap(f, self._new[custom], self._space)
@@ -197,22 +204,43 @@ class _Requests:
     ) -> Planned:
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         wishes = self._wishes_of(preferences)
-        return planned(ready.region, inputs, results, self._space, self._vjp_callee, wishes, handed)
+        if self._traits.reads_again and not handed and self._is_quiet(ready.region, adds_to_tensors=True):
+            wishes = replace(wishes, reads_again=self._only_reads)
+        activity = Activity(self._space, self._vjp_callee)
+        return planned(ready.region, inputs, results, activity, wishes, handed)
 
     def _wishes_of(self, preferences: _Preferences) -> Wishes:
-        return Wishes(preferences.of, self._may_repeat, self._residuals)
+        return Wishes(preferences.of, self._may_repeat, self._residuals, keeping=self._traits.keeping)
 
     def _vjp_callee(self, name: str) -> Callee:
         return self._callee(name, "vjp")
+
+    def _is_quiet(self, region: Region, adds_to_tensors: bool = False) -> bool:
+        """Whether what it reads is still there when it runs again. `adds_to_tensors`: the reverse sweep may add to
+        gradients of tensors, whose memory a call does not read otherwise."""
+        return not any(
+            self._effects.of_op("changes", op)
+            or (self._op_gives(op) and not (adds_to_tensors and self._is_of_library(op)))
+            for op in walk(region)
+        )
+
+    def _is_of_library(self, call: Op) -> bool:
+        return bool(self._new[call.attributes["callee"]].attributes.get("library"))
+
+    def _only_reads(self, op: Op) -> int | None:
+        """The price of a call of the library of which nothing shows but reports; None for other calls."""
+        name = op.attributes["callee"]
+        f = self._new[name]
+        is_known = not f.attributes.get("bodiless") and not f.attributes.get("drop_primal")
+        again = is_known and self._is_of_library(op) and not self._effects.of("changes", name)
+        return max(self._cost(name) // READ_AGAIN, 1) if again else None
 
     # --- loops in segments
 
     def _long_loops(self, prepared: Planned) -> dict[Op, Segments]:
         if not self._segment_trips or not prepared.plan.taped:
             return {}
-        is_quiet = not any(
-            self._effects.of_op("changes", op) or self._op_gives(op) for op in walk(prepared.region)
-        )
+        is_quiet = self._is_quiet(prepared.region)
         may_run_again = lambda op: (
             not self._effects.of_op("changes", op) and (is_quiet or not self._effects.of_op("reads", op))
         )
@@ -253,7 +281,7 @@ class _Requests:
         name = f"{f.name}.{mode}"
         if name not in self._new:
             attributes: FunctionAttributes = {**f.attributes, "segment": True}
-            derivative = self._made(replace(f, attributes=attributes), mode)
+            derivative = self._derivative_function(replace(f, attributes=attributes), mode)
             self._new[name] = replace(derivative, attributes=f.attributes)
         return name
 

@@ -33,7 +33,7 @@ def result_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
 
 def parameters_with(f: Function, inputs: Sequence[bool], results: Sequence[bool]) -> tuple[Parameter, ...]:
     """The "in" and "out" parameters of a derivative, for some active inputs and results."""
-    flagged = zip((*_taken(f), *_results(f)), (*inputs, *results), strict=True)
+    flagged = zip((*_as_inputs(f), *_results(f)), (*inputs, *results), strict=True)
     return tuple(replace(p, differentiable=flag) for p, flag in flagged)
 
 
@@ -46,7 +46,7 @@ def jvp_function(f: Function, region: Region, space: VectorSpace) -> Function:
 
 def jvp_parameters(f: Function, space: VectorSpace) -> tuple[Parameter, ...]:
     outputs = (*_results(f), *_derivatives(_results(f), space, "out"))
-    return (*_taken(f), *_derivatives(f.inputs, space, "in"), *outputs)
+    return (*_as_inputs(f), *_derivatives(f.inputs, space, "in"), *outputs)
 
 
 def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
@@ -55,13 +55,13 @@ def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
 
 
 def vjp_parameters(f: Function, space: VectorSpace) -> tuple[Parameter, ...]:
-    return (*_taken(f), *_derivatives(_results(f), space, "in"), *_derivatives(f.inputs, space, "out"))
+    return (*_as_inputs(f), *_derivatives(_results(f), space, "in"), *_derivatives(f.inputs, space, "out"))
 
 
 def forward_function(f: Function, region: Region, residuals: Type | None) -> Function:
     """Returns the function's results, and then residuals."""
     handed = () if residuals is None else (Parameter("residuals", residuals, "out"),)
-    parameters = (*_taken(f), *_results(f), *handed)
+    parameters = (*_as_inputs(f), *_results(f), *handed)
     return Function(f"{f.name}.forward", parameters, None, region, attributes=f.attributes, span=f.span)
 
 
@@ -72,7 +72,7 @@ def reverse_function(
     region, count = _handed(f, region, space), len(f.inputs)
     used = set(free_values(Region((), region.ops, region.yields)))
     takes = tuple(v in used for v in region.parameters[:count])
-    inputs = [p for p, flag in zip(_taken(f), takes, strict=True) if flag]
+    inputs = [p for p, flag in zip(_as_inputs(f), takes, strict=True) if flag]
     handed = () if residuals is None else (Parameter("residuals", residuals),)
     derivatives = (*_derivatives(_results(f), space, "in"), *_derivatives(f.inputs, space, "out"))
     values = [v for v, flag in zip(region.parameters, takes) if flag]
@@ -102,7 +102,7 @@ def _settled(region: Region, first: int, primals: list[Value], space: VectorSpac
     return Region(region.parameters, [*region.ops, *b.ops], (*region.yields[:first], *tangents))
 
 
-def _taken(f: Function) -> tuple[Parameter, ...]:
+def _as_inputs(f: Function) -> tuple[Parameter, ...]:
     """The inputs as "in" parameters."""
     return tuple(replace(p, direction="in") for p in f.inputs)
 

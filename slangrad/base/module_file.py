@@ -45,7 +45,7 @@ class Lookup(NamedTuple):
     kind: str
     name: str
     asker: str
-    found: str
+    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class PackedModule:
-    """`texts` are names and texts, that of the module first. `found` maps a request (its kind, the name, the number
+    """`texts` are names and texts, that of the module first. `meanings` maps a request (its kind, the name, the number
     of the requesting text) to the number of the text that it meant."""
 
     texts: tuple[tuple[str, str], ...]
-    found: Mapping[tuple[str, str, int], int]
+    meanings: Mapping[tuple[str, str, int], int]
     macros: Macros
     imports: tuple[str, ...]
 
@@ -117,7 +117,9 @@ def _is_inside(name: str) -> bool:
 
 def to_bytes(module: PackedModule) -> bytes:
     records = [_record("text", *row) for row in module.texts]
-    records += [_record("found", *map(str, (*asked, number))) for asked, number in module.found.items()]
+    records += [
+        _record("found", *map(str, (*request, number))) for request, number in module.meanings.items()
+    ]
     records += [_record("macro", *macro) for macro in module.macros]
     records += [_record("import", name) for name in module.imports]
     data = b"".join(records)

@@ -44,8 +44,8 @@ def rooted(name: str) -> str:
     return f"::{name}" if is_page_word(first) else name
 
 
-def unlike(name: str, taken: Collection[str]) -> str:
+def unlike(name: str, used: Collection[str]) -> str:
     """The name, or one made of it that is none of those taken."""
-    while name in taken:
+    while name in used:
         name += "_"
     return name

@@ -26,7 +26,7 @@ from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.host.records import as_fields
 from slangrad.marshal.protocol.marshal import BACKWARD, REVERSE
 from slangrad.marshal.protocol.patterns import open_dimensions
-from slangrad.marshal.registry import KEYS, Told, holds_objects, is_struct, marshal_of, unwrap, update
+from slangrad.marshal.registry import KEYS, Wrappers, holds_objects, is_struct, marshal_of, unwrap, update
 from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Caller:
         try:
             entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
             entry.check_idle(self.name)
-            if entry.is_special or settings.given:
+            if entry.is_special or settings.sources:
                 self.compile(settings, args, dict(kwargs))
             else:
                 launch = entry.plan.fixed(values, threads)
@@ -212,26 +212,35 @@ class Caller:
         values = [*args, *kwargs.values()] if kwargs else list(args)
         count = len(values)
         kind: object = result
-        said: Hashable = result
+        result_key: Hashable = result
         if isinstance(result, type):
-            said = result, results.kind_of(result)
+            result_key = result, results.kind_of(result)
         elif result is not None and not isinstance(result, str):
             values.append(result)
-            kind = said = True
+            kind = result_key = True
         names: tuple[str, ...] = ()
-        if settings.given:
-            outside = gathered(settings.given)
+        if settings.sources:
+            outside = gathered(settings.sources)
             names = tuple(outside)
             values += outside.values()
         try:
             value_keys = [KEYS[type(value)](value) for value in values]
-            key = (checking, settings.key, names, len(args), *kwargs, said, threads is None, *value_keys)
+            key = (
+                checking,
+                settings.key,
+                names,
+                len(args),
+                *kwargs,
+                result_key,
+                threads is None,
+                *value_keys,
+            )
         except RecursionError:
             raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
-                settings = replace(settings, given=(), globals=names)
+                settings = replace(settings, sources=(), globals=names)
                 request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
                 entry = self._enter(key, request, values, kind, checking, threads)
         return entry, values, count, threads
@@ -245,10 +254,10 @@ class Caller:
         if entry.check is not None:
             entry.check(settings, [unwrap(value) for value in values])
         run = entry.plan.run if entry.torch is None else entry.torch.run
-        told: Told = []
-        plain = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
+        updates: Wrappers = []
+        plain = [unwrap(value, updates) for value in values] if entry.holds_objects else list(values)
         returned = run(plain, threads)
-        update(told)
+        update(updates)
         if entry.returns_given:
             return _shown(values[entry.result_at])
         return returned if entry.wrap is None or returned is None else entry.wrap(self._module, returned)
@@ -318,9 +327,9 @@ class Caller:
     ) -> BoundCall:
         """The bound call of such arguments, for texts of other functions around it."""
         filled = [] if result is None else [result]
-        outside = gathered(settings.given)
+        outside = gathered(settings.sources)
         values = [*args, *kwargs.values(), *filled, *outside.values()]
-        settings = replace(settings, given=(), globals=tuple(outside))
+        settings = replace(settings, sources=(), globals=tuple(outside))
         kind = True if filled else None
         count = len(args) + len(kwargs)
         with self._session.lock:
@@ -340,8 +349,8 @@ class Caller:
         names = tuple(name for name in kwargs if name not in (THREADS, RESULT))
         result = kwargs.get(RESULT, settings.result)
         kind = True if result is not None and not isinstance(result, (str, type)) else result
-        outside = tuple(gathered(settings.given))
-        named = replace(settings, given=(), globals=outside)
+        outside = tuple(gathered(settings.sources))
+        named = replace(settings, sources=(), globals=outside)
         with self._session.lock:
             request = self._request(named, len(args), names, values, kind, count)
             bound = self.binder.bind(request)
@@ -430,8 +439,8 @@ class _PlanEntry:
         error = self.idle()
         if not self.is_told:
             raise error
-        said = ": ".join([error.message, "; ".join(error.details) or error.note or ""])
-        warn(f"function '{name}': {said}")
+        reason = ": ".join([error.message, "; ".join(error.details) or error.note or ""])
+        warn(f"function '{name}': {reason}")
 
 
 @ending

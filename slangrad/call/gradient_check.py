@@ -117,7 +117,7 @@ def exactness(call: Launchable, index: int) -> float:
     exact = [
         _exactness_of(leaf.type)
         for source, leaf in zip(call.sources, call.leaves)
-        if leaf.role.writes or source.given == index
+        if leaf.role.writes or source.value_index == index
     ]
     return max(exact, default=0.0) or _EXACT["float"]
 
@@ -182,13 +182,13 @@ class BackwardCheck:
     ) -> None:
         def outputs(step: float) -> np.ndarray:
             changed = list(values)
-            changed[source.given] = _with_moved(values[source.given], source.path, point[1], step)
+            changed[source.value_index] = _with_moved(values[source.value_index], source.path, point[1], step)
             return self._outputs(changed)
 
         assert self.primal is not None
         label = f"'{argument}' of '{self.call.name}'"
         tolerances = self.checking.rtol, self.checking.atol
-        Along(label, *point, exactness(self.primal, source.given), tolerances).check(outputs)
+        Along(label, *point, exactness(self.primal, source.value_index), tolerances).check(outputs)
 
     # --- runs on copies
 
@@ -213,7 +213,7 @@ class BackwardCheck:
         """The number of the value that is the caller's result."""
         for leaf, source in self.call.passed:
             if leaf.label == RESULT:
-                return source.given
+                return source.value_index
         return self.request.result_at if self.request.result_at >= 0 else None
 
     def _outputs(self, values: list[object]) -> np.ndarray:

@@ -54,8 +54,8 @@ class PlanStore:
         except Unsaved:
             return ""
         shaped = (settings.globals, settings.group, settings.conformances, settings.lanes)
-        said = (settings.mode, settings.order, *shaped, strict, *parts)
-        return kernel_key(self._options, self._target, "plan", self._module, self._function, *said)
+        inputs = (settings.mode, settings.order, *shaped, strict, *parts)
+        return kernel_key(self._options, self._target, "plan", self._module, self._function, *inputs)
 
     def find(self, key: str) -> Launchable | None:
         data = store_of(self._options).get(key) if key else None
@@ -80,7 +80,7 @@ class PlanStore:
             created = saved(call.created, self._types)
         except Unsaved:
             return
-        sources = [(source.given, source.path) for source in call.sources]
+        sources = [(source.value_index, source.path) for source in call.sources]
         parts = [call.name, call.call_dims, leaves, sources, created, call.group]
         data = json.dumps(parts, separators=(",", ":"))
         store_of(self._options).put(key, data.encode())
@@ -140,8 +140,8 @@ class PlanKernels:
 
     def _link(self, letters: dict[str, str], alone: frozenset[str]) -> str:
         options = self._session.settings
-        said = (tuple(letters.items()), tuple(sorted(alone)))
-        return kernel_key(options, self._session.target, "kernel of a plan", self._key, *said)
+        inputs = (tuple(letters.items()), tuple(sorted(alone)))
+        return kernel_key(options, self._session.target, "kernel of a plan", self._key, *inputs)
 
     def _find(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled | None:
         """A kernel that an earlier process has made for this plan."""

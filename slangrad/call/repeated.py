@@ -57,7 +57,7 @@ class RenewedCaller:
 class RepeatedCall:
     """`call()` runs it and returns the result of the call."""
 
-    __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
+    __slots__ = ("_calls", "_generation", "_inputs", "_kept", "_launch", "_names", "_result", "_run")
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class RepeatedCall:
     ) -> None:
         self._calls = calls
         result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}
-        self._given = settings, copied(args), copied({**kwargs, **result})  # in the order of a plan's values
+        self._inputs = settings, copied(args), copied({**kwargs, **result})  # in the order of a plan's values
         self._kept: dict[int, list[object]] = {}
         self._launch: FixedLaunch | None = None
         self._names: dict[str, int] = {}
@@ -86,7 +86,7 @@ class RepeatedCall:
 
     def _bind(self) -> None:
         caller = self._calls.current()
-        settings, args, kwargs = self._given
+        settings, args, kwargs = self._inputs
         launch, result = caller.fixed(settings, args, dict(kwargs))
         self._launch, self._kept, self._result, self._run = launch, {}, None, self._call
         if launch is not None:
@@ -105,7 +105,7 @@ class RepeatedCall:
 
         CallError (E1001) for a name that the call has no value for; else as `bind_call` raises.
         """
-        settings, args, kwargs = self._given
+        settings, args, kwargs = self._inputs
         if not self._names:
             first = self._calls.current().candidates[0].parameters[: len(args)] if args else ()
             self._names = {
@@ -119,7 +119,7 @@ class RepeatedCall:
         arguments = [*args, *kwargs.values()]
         for name, value in values.items():
             arguments[names[name]] = copied(value)
-        self._given = (
+        self._inputs = (
             settings,
             tuple(arguments[: len(args)]),
             dict(zip(kwargs, arguments[len(args) :], strict=True)),
@@ -134,13 +134,13 @@ class RepeatedCall:
             return False
         places = map(launch.plan.place_of, moved)
         self._kept |= {i: _memory_of(launch.values[i]) for i in places if i is not None}
-        if RESULT in self._given[2]:
-            self._result = self._given[2][RESULT]
+        if RESULT in self._inputs[2]:
+            self._result = self._inputs[2][RESULT]
         self._prepare(launch)
         return True
 
     def _call(self) -> object:
-        settings, args, kwargs = self._given
+        settings, args, kwargs = self._inputs
         return self._calls.current().call(settings, args, dict(kwargs))
 
     def __call__(self) -> HostValue:
@@ -201,7 +201,7 @@ class SameCall:
         if (
             caller.checking is None
             and settings.result is None
-            and not settings.given
+            and not settings.sources
             and _may_stay(args, result)
         ):
             changes = Tensor.changes
@@ -225,8 +225,8 @@ class ReadyLaunch(NamedTuple):
 
 def _may_stay(args: tuple[object, ...], result: object) -> bool:
     """Whether objects tell by themselves that a call is the same."""
-    given = result is None or type(result) is Tensor
-    return given and all(type(value) is Tensor or type(value) in NUMBERS for value in args)
+    keeps_result = result is None or type(result) is Tensor
+    return keeps_result and all(type(value) is Tensor or type(value) in NUMBERS for value in args)
 
 
 def _finder(value: HostValue) -> Callable[[], object]:

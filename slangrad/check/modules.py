@@ -174,12 +174,12 @@ class CheckedProgram(Checker):
 
     def _put_links(self, module: CheckedModule) -> list[ast.Declaration]:
         """Import linked declarations in place of the `extern` ones of a module, which are returned."""
-        taken = _taken_out(module, self._links)
-        for declaration in taken:
+        replaced = _taken_out(module, self._links)
+        for declaration in replaced:
             exporters = self._links[declaration.name]
             for exporter in exporters if isinstance(declaration, ast.Function) else exporters[-1:]:
                 self._put_link(module, self._again(exporter), declaration.name)
-        return taken
+        return replaced
 
     def _put_link(self, module: CheckedModule, exporter: CheckedModule, name: str) -> None:
         """Let a module see one name of another one."""
@@ -247,9 +247,9 @@ class CheckedProgram(Checker):
         module = CheckedModule(name, main, scope, [main], [], path, added)
         self._loading.append(name)
         self._gather_files(module, main, module.path)
-        taken = [] if added is None else self._put_file(module, added)
+        replaced = [] if added is None else self._put_file(module, added)
         if self._links:
-            taken += self._put_links(module)
+            replaced += self._put_links(module)
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
@@ -264,7 +264,7 @@ class CheckedProgram(Checker):
         self._load_parts(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
-        for declaration in taken:
+        for declaration in replaced:
             if isinstance(declaration, ast.Function):
                 _check_given(self, scope, declaration)
         if not any(diagnostic.is_error for diagnostic in self.reporter.diagnostics):
@@ -351,22 +351,22 @@ class CheckedProgram(Checker):
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
-            source, where = self._trace.part(member.path, path, member.span)
+            source, part_path = self._trace.part(member.path, path, member.span)
             if source is None or any(file.source.name == source.name for file in module.files):
                 continue
-            included = self._parse(source, where)
+            included = self._parse(source, part_path)
             module.files.append(included)
-            self._gather_files(module, included, where)
+            self._gather_files(module, included, part_path)
 
     def _put_file(self, module: CheckedModule, text: SourceFile) -> list[ast.Declaration]:
         """One more file, whose exports replace open declarations of the others, which are returned."""
         more = self._parse(text)
         self._trace.note_text(FILE, text.name, "", text)
         exported = exported_names([more])
-        taken = _taken_out(module, exported)
+        replaced = _taken_out(module, exported)
         module.files.append(more)
         self._gather_files(module, more, module.path)
-        return taken
+        return replaced
 
     def _import_all(self, module: CheckedModule, part: ast.Module) -> None:
         for member in part.members:
@@ -481,10 +481,10 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
 def _taken_out(module: CheckedModule, exported: Iterable[str]) -> list[ast.Declaration]:
     """The declarations that exported names replace, taken out of a module."""
     members = [member for part in module.files for member in part.members]
-    taken = [member for member in members if can_be_linked(member, exported)]
+    replaced = [member for member in members if can_be_linked(member, exported)]
     for part in module.files:
-        part.members = [member for member in part.members if member not in taken]
-    return taken
+        part.members = [member for member in part.members if member not in replaced]
+    return replaced
 
 
 def _reexported(module: CheckedModule) -> list[CheckedModule]:

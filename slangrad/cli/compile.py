@@ -24,10 +24,10 @@ def write_modules(
     if is_file and (len(files) > 1 or imports):
         raise ValueError(f"error: '{out}' can hold one module: name a folder to write several into")
     contents: dict[Path, bytes] = {}
-    told: list[Diagnostic] = []
+    new_warnings: list[Diagnostic] = []
     for file in files:
         origins, warnings = origins_of(file, include, macros, Options.from_environment())
-        told += [warning for warning in warnings if str(warning) not in map(str, told)]
+        new_warnings += [warning for warning in warnings if str(warning) not in map(str, new_warnings)]
         for path, origin in _targets(file, out, include, origins if imports else origins[:1]):
             data = to_bytes(packed(origin))
             if contents.setdefault(path, data) != data:
@@ -35,7 +35,7 @@ def write_modules(
     for path, data in contents.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_output(path, data)
-    return list(contents), told
+    return list(contents), new_warnings
 
 
 def _targets(

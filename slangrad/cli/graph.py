@@ -105,8 +105,8 @@ def step_of(target: str) -> tuple[Step, tuple[object, ...]]:
     match result:
         case (Step() as step, tuple() | list() as batch):
             return step, tuple(batch)
-    said = "a step of graph.train beside a tuple 'batch', or a function that returns both"
-    raise ValueError(f"error: {target}: '{name}' must be {said}")
+    expected = "a step of graph.train beside a tuple 'batch', or a function that returns both"
+    raise ValueError(f"error: {target}: '{name}' must be {expected}")
 
 
 def _loaded(path: Path) -> ModuleType:

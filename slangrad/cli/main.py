@@ -112,8 +112,8 @@ def check(
 ) -> None:
     """Report the errors and warnings of files. The exit code is 1 if there are errors."""
     with failures_shown():
-        there = [located(file, include) for file in files if file.is_file()]
-        diagnostics = DIAGNOSE.check_files(there, include, Options.from_environment())
+        existing = [located(file, include) for file in files if file.is_file()]
+        diagnostics = DIAGNOSE.check_files(existing, include, Options.from_environment())
     missing = [Diagnostic("E0327", f"there is no file '{file}'") for file in files if not file.is_file()]
     diagnostics = (*missing, *diagnostics)
     for diagnostic in diagnostics:
@@ -161,9 +161,9 @@ def compile_modules(
 ) -> None:
     """Compile files to modules that programs import without the sources: a.slang to a.slang-module."""
     with failures_shown():
-        there = [located(file, include) for file in files]
-        written, told = COMPILE.write_modules(there, out, include, COMPILE.macros_of(macros), imports)
-    for warning in told:
+        sources = [located(file, include) for file in files]
+        written, warnings = COMPILE.write_modules(sources, out, include, COMPILE.macros_of(macros), imports)
+    for warning in warnings:
         print(f"{warning}\n", file=sys.stderr)
     for path in written:
         print(path)

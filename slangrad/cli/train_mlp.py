@@ -119,12 +119,12 @@ def _measure(network: Training, progress: TrainingProgress) -> None:
 
 def _diverged(progress: TrainingProgress) -> str:
     settings = progress.settings
-    way = "--optimizer adam"
+    advice = "--optimizer adam"
     if settings.optimizer == "gd" and settings.points > 1:
-        way = f"fewer --points than {settings.points}, whose gradients are added up, or {way}"
+        advice = f"fewer --points than {settings.points}, whose gradients are added up, or {advice}"
     if settings.precision == "half":
-        way += ", or --precision float"
-    return f"error: the loss is not a number after step {progress.steps}\nnote: try {way}"
+        advice += ", or --precision float"
+    return f"error: the loss is not a number after step {progress.steps}\nnote: try {advice}"
 
 
 def _result(network: Training, progress: TrainingProgress) -> TrainingResult:

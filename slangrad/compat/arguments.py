@@ -57,14 +57,14 @@ class TaughtMarshal(Marshal):
     def __init__(self, factory: Factory, value: object, described: str = "") -> None:
         self._factory = factory
         self._value = value
-        self._made: tuple[ProgramTypes, NativeMarshall] | None = None
+        self._checked_marshall: tuple[ProgramTypes, NativeMarshall] | None = None
         self.described = described or type(value).__name__
 
     def marshall(self, types: ProgramTypes) -> NativeMarshall:
-        if self._made is None or self._made[0] is not types:
+        if self._checked_marshall is None or self._checked_marshall[0] is not types:
             marshall = self._hook("its Marshall", lambda: self._factory(types.program(), self._value))
-            self._made = types, self._checked(marshall)
-        return self._made[1]
+            self._checked_marshall = types, self._checked(marshall)
+        return self._checked_marshall[1]
 
     def _checked(self, marshall: object) -> NativeMarshall:
         if not isinstance(marshall, NativeMarshall):
@@ -267,8 +267,8 @@ class TaughtLeaf(Leaf):
     def _sizes(self, carried: CarriedValue) -> Sizes:
         shape = Shape(self.marshall.get_shape(carried.value))
         if len(shape) < self.dims:
-            said = f"gives the shape {shape}, and brings {self.dims} dimensions"
-            message = f"argument '{self.label}': {self.marshall!r} {said}"
+            difference = f"gives the shape {shape}, and brings {self.dims} dimensions"
+            message = f"argument '{self.label}': {self.marshall!r} {difference}"
             raise CallError("E1005", message, (), "get_shape has a size for each dimension")
         return tuple(shape[: self.dims])
 
@@ -357,7 +357,7 @@ def binder_of(kind: type, factory: Factory) -> results.Binder:
         leaf = taught.bind(Way(created.type, dims), spot)
         leaf.prepare = None  # the maker gives it as it is carried
         outputs = _Outputs(leaf)
-        created.made = results.CreatedResult(outputs.maker, outputs.give)
+        created.bound = results.CreatedResult(outputs.maker, outputs.give)
         return leaf
 
     return bind
@@ -375,9 +375,9 @@ def _makes_outputs(taught: TaughtMarshal, types: ProgramTypes) -> bool:
 
 def _called_with_result(kind: type, created: results.Created, dims: int, lowered: ir.Type) -> Leaf:
     leaf = results.bind_default(created, dims, lowered)
-    usual = created.made
+    usual = created.bound
     assert usual is not None
-    created.made = results.CreatedResult(usual.maker, lambda value: kind(usual.give(value)))
+    created.bound = results.CreatedResult(usual.maker, lambda value: kind(usual.give(value)))
     return leaf
 
 

@@ -94,7 +94,9 @@ def resolve_function(
     survivors: list[tuple[SlangFunction, Survivor]] = []
     for overload, candidate in zip(function.overloads, function.candidates):
         report.summary(str(candidate))
-        survivors += [(overload, way) for way in _survivors(bind_context, candidate, bindings, report)]
+        survivors += [
+            (overload, fitting) for fitting in _survivors(bind_context, candidate, bindings, report)
+        ]
     least = min((survivor.cost for _, survivor in survivors), default=0)
     best = [row for row in survivors if row[1].cost == least]
     if len(best) > 1:
@@ -125,7 +127,7 @@ def _survivors(
 
 def _result(bindings: BoundCall, overload: SlangFunction, survivor: Survivor) -> ResolveResult:
     layout, chosen = overload.program, survivor.function
-    seen = {argument.index: argument.way for argument in survivor.given}
+    seen = {argument.index: argument.way for argument in survivor.passed}
     types = {i: layout.type_of(way.type) for i, way in seen.items()}
     count = len(bindings.values)
     return ResolveResult(

@@ -404,8 +404,8 @@ def _in_bounds(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     wide = U64 if U64 in (scalar_type(index), scalar_type(extent)) else I64
     low = b.emit("less_equal", b.constant(index.type, 0), index)
     below = b.emit("less", *(b.emit("convert", x, type=wide) for x in (index, extent)))
-    some = b.emit("less", b.constant(extent.type, 0), extent)
-    return [b.emit("and", b.emit("and", low, some), below)]
+    has_elements = b.emit("less", b.constant(extent.type, 0), extent)
+    return [b.emit("and", b.emit("and", low, has_elements), below)]
 
 
 # --- control flow

@@ -38,7 +38,7 @@ class Lifetimes:
         self._dying: dict[Op, set[Value]] = {}  # arrays whose last use is in an op
         self._ops: dict[Region, list[Op]] = {}  # ops that use or make arrays
         self._free: dict[Op, set[Value]] = {}  # arrays from outside that a branch or loop uses
-        self._made: list[tuple[Value, int]] = []  # all arrays, and in how many loops they are made
+        self._arrays: list[tuple[Value, int]] = []  # all arrays, and in how many loops they are made
         self._stored: list[
             tuple[Value, int]
         ] = []  # those that become elements, and in how many loops they do
@@ -83,13 +83,13 @@ class Lifetimes:
             ops.append(op)
             used.update(operands)
             arrays += results
-        self._made += [(v, depth) for v in arrays]
+        self._arrays += [(v, depth) for v in arrays]
         return used.difference(arrays)
 
     def _find_tapes(self) -> dict[Value, list[Value]]:
         """The versions of each class of tapes, but for those that are elements of something."""
         tapes: dict[Value, list[Value]] = {}
-        for value, _ in self._made:
+        for value, _ in self._arrays:
             if is_tape(value.type) and value not in self.zeros:
                 tapes.setdefault(self._versions.find(value), []).append(value)
         for stored, _ in self._stored:
@@ -102,7 +102,7 @@ class Lifetimes:
         Changed in place in the next iteration, such a tape would change the element, too.
         """
         outermost: dict[Value, int] = {}
-        for value, depth in self._made:
+        for value, depth in self._arrays:
             root = self._versions.find(value)
             outermost[root] = min(outermost.get(root, depth), depth)
         stored = ((self._versions.find(v), depth) for v, depth in self._stored)
@@ -164,29 +164,29 @@ class Lifetimes:
             self._visit(region)
             after |= self._shared
         self._shared = after
-        taken: dict[Value, Value] = {}
+        taker_of: dict[Value, Value] = {}
         for result, *yields in merged(op):
             if is_array(result):
-                self._merge(op, result, yields, taken)
+                self._merge(op, result, yields, taker_of)
 
-    def _merge(self, op: Op, result: Value, yields: Sequence[Value], taken: dict[Value, Value]) -> None:
+    def _merge(self, op: Op, result: Value, yields: Sequence[Value], taker_of: dict[Value, Value]) -> None:
         """In place when both arms end in the memory of one value from before that is not used afterwards.
 
-        `taken` maps a value to the result that got its memory.
+        `taker_of` maps a value to the result that got its memory.
         """
         entry, other = (self._entry(v, op) for v in yields)
         roots = [self.root(v) for v in yields if v not in self.zeros]
         begun = [self._begins_in(v, op) for v in yields]
-        if entry is other and entry in self._dying[op] and entry not in taken and self._owned(entry):
-            taken[entry] = self.origin[result] = entry
+        if entry is other and entry in self._dying[op] and entry not in taker_of and self._owned(entry):
+            taker_of[entry] = self.origin[result] = entry
         elif not is_tape(result.type):
             self.begins_empty.update((result,) if any(begun) else ())
-        elif all(begun) and taken.keys().isdisjoint(roots):
+        elif all(begun) and taker_of.keys().isdisjoint(roots):
             self.begins_empty.add(result)
         else:
             self.handles.add(result)
-            self._share((result, *yields, *(taken[r] for r in roots if r in taken)))
-        taken.update({r: result for r in roots if r not in taken})
+            self._share((result, *yields, *(taker_of[r] for r in roots if r in taker_of)))
+        taker_of.update({r: result for r in roots if r not in taker_of})
 
     def _begins_in(self, value: Value, op: Op) -> bool:
         """Whether a version that an arm ends with began there, in fresh and empty memory."""
@@ -204,7 +204,7 @@ class Lifetimes:
     def _visit_loop(self, op: Op) -> None:
         for region in op.regions:
             self._visit(region)
-        taken, all_carried = set(self._free[op]), carried(op)
+        reused, all_carried = set(self._free[op]), carried(op)
         in_place = [self.root(loop_value.yielded) is loop_value.parameter for loop_value in all_carried]
         moved = {
             self.root(loop_value.yielded)
@@ -219,8 +219,8 @@ class Lifetimes:
                 self._pass_on(op, i, loop_value.yielded, moved)
             elif start in self.zeros:
                 self.begins_empty.add(loop_value.parameter)
-            if start in self._dying[op] and start not in taken and self._owned(start):
-                taken.add(start)
+            if start in self._dying[op] and start not in reused and self._owned(start):
+                reused.add(start)
                 if handle:
                     self.moved.add((op, i))
                 else:

@@ -77,12 +77,12 @@ class _SplitArrays(Rebuild):
                 op.attributes["index"]
             ]
         elif op.name in ("make", "set") and self._kept.splits(op.results[0]):
-            self._parts[op.results[0]] = self._made(b, op)
+            self._parts[op.results[0]] = self._scalars(b, op)
         else:
             super().op(b, op)
         b.span = outer
 
-    def _made(self, b: Builder, op: Op) -> tuple[Value, ...]:
+    def _scalars(self, b: Builder, op: Op) -> tuple[Value, ...]:
         if op.name == "make":
             return self.values(op.operands)
         whole, index = self._elements(b, op.operands[0], op.results[0]), op.attributes["index"]

@@ -60,15 +60,17 @@ def attention(
 
 
 def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
-    said = f"attention: q {q}, k {k}, v {v}"
+    shapes = f"attention: q {q}, k {k}, v {v}"
     if min(len(q), len(k), len(v)) < 2:
-        raise GraphError("E1042", f"{said}: each is a stack of matrices (..., rows, columns)")
+        raise GraphError("E1042", f"{shapes}: each is a stack of matrices (..., rows, columns)")
     if q[-1] != k[-1]:
-        raise GraphError("E1042", f"{said}: rows of q and k have other lengths", "they end in the same size")
+        raise GraphError(
+            "E1042", f"{shapes}: rows of q and k have other lengths", "they end in the same size"
+        )
     if not q[-1]:
-        raise GraphError("E1042", f"{said}: rows of q and k have no elements")
+        raise GraphError("E1042", f"{shapes}: rows of q and k have no elements")
     if k[-2] != v[-2]:
-        raise GraphError("E1042", f"{said}: {k[-2]} keys and {v[-2]} values", "a row of v for each of k")
+        raise GraphError("E1042", f"{shapes}: {k[-2]} keys and {v[-2]} values", "a row of v for each of k")
     try:
         batch = np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
         scores = (*batch, q[-2], k[-2])
@@ -76,7 +78,7 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
             raise ValueError
     except ValueError:
         last = "" if mask is None else f", mask {mask}"
-        raise GraphError("E1042", f"{said}{last}: the axes in front do not fit") from None
+        raise GraphError("E1042", f"{shapes}{last}: the axes in front do not fit") from None
 
 
 def _alike(*arrays: object) -> list[Array]:

@@ -96,14 +96,14 @@ class SlangCall:
         """The function's cotangent of one parameter: f(x, y, ...) times g, a function of x, y, ... and g."""
         called = f"{self.called}_by_{i}"
         numbers = range(len(self.parameters))
-        taken = ", ".join(
+        declared = ", ".join(
             f"{'' if p.differentiable else 'no_diff '}{p.kind} x{j}" for j, p in enumerate(self.parameters)
         )
         lines = [f"    var p{j} = diffPair(x{j});" for j in numbers if self.parameters[j].differentiable]
         arguments = ", ".join(f"{'p' if self.parameters[j].differentiable else 'x'}{j}" for j in numbers)
         body = "\n".join([*lines, f"    bwd_diff({self.called})({arguments}, g);", f"    return p{i}.d;"])
         kind = self.parameters[i].kind
-        text = f"[Differentiable] {kind} {called}({taken}, {self.returns} g)\n{{\n{body}\n}}\n"
+        text = f"[Differentiable] {kind} {called}({declared}, {self.returns} g)\n{{\n{body}\n}}\n"
         cotangent = CallParameter(self.returns, "in", True)
         parameters, name = (*self.parameters, cotangent), f"{self.name}_by_{i}"
         return SlangCall(name, called, self.page, parameters, kind, -1, (*self.text, text))
@@ -111,30 +111,28 @@ class SlangCall:
 
 def slang_call(function: spy.Function) -> SlangCall:
     """A function of a module. GraphError (E1043) for parameters or results that are no numbers."""
-    said, module = f"Slang function '{function.name}'", function.module
+    subject, module = f"Slang function '{function.name}'", function.module
     if not module.is_imported:
-        message = (
-            f"{said}: an import of '{module.name}' gives another module, or one without constants and links"
-        )
+        message = f"{subject}: an import of '{module.name}' gives another module, or one without constants and links"
         raise GraphError("E1043", message, "give each module a name of its own")
     reflected = function.slang_function
     if reflected.is_overloaded or reflected.is_generic:
         note = "name the one: module['f<float>'], or wrap it"
-        raise GraphError("E1043", f"{said} is generic or has overloads", note)
+        raise GraphError("E1043", f"{subject} is generic or has overloads", note)
     if not function.is_primal or function.struct is not None:
-        message = f"{said}: graphs call functions, not derivatives or methods"
+        message = f"{subject}: graphs call functions, not derivatives or methods"
         raise GraphError("E1043", message, "graph.grad differentiates")
     parameters = []
     for parameter in reflected.parameters:
         if parameter.type.name not in DTYPES:
-            message = f"{said} takes '{parameter.declaration}', and an operator takes numbers"
+            message = f"{subject} takes '{parameter.declaration}', and an operator takes numbers"
             raise GraphError("E1043", message)
         direction = "inout" if parameter.direction == "ref" else parameter.direction or "in"
         differentiable = reflected.differentiable and parameter.differentiable
         parameters.append(CallParameter(parameter.type.name, direction, differentiable))
     returns = reflected.return_type.name if reflected.have_return_value else "void"
     if returns != "void" and returns not in DTYPES:
-        raise GraphError("E1043", f"{said} returns '{returns}', and an operator gives numbers")
+        raise GraphError("E1043", f"{subject} returns '{returns}', and an operator gives numbers")
     digest = sha1(f"{module.name} {module.digest} {function.name}".encode()).hexdigest()[:8]
     called = f"{sub(r'[^A-Za-z0-9]+', '_', function.name)}_{digest}"
     page = _page(module.name, function.name, called, parameters, returns)
@@ -145,11 +143,11 @@ def _page(module: str, name: str, called: str, parameters: Sequence[CallParamete
     """The text of a module in which a function has another name."""
     names = [f"{called}_{i}" for i in range(len(parameters))]
     is_differentiable = any(p.differentiable for p in parameters)
-    taken = ", ".join(
+    declared = ", ".join(
         f"{'no_diff ' * (is_differentiable and not p.differentiable)}{p.direction} {p.kind} {x}"
         for p, x in zip(parameters, names, strict=True)
     )
-    head = f"{'[Differentiable] ' * is_differentiable}{returns} {called}({taken})"
+    head = f"{'[Differentiable] ' * is_differentiable}{returns} {called}({declared})"
     call = f"{'return ' * (returns != 'void')}{name}({', '.join(names)});"
     return f'import "{module}";\n{head} {{ {call} }}\n'
 
@@ -157,11 +155,11 @@ def _page(module: str, name: str, called: str, parameters: Sequence[CallParamete
 def results_of(function: spy.Function, inputs: Sequence[object]) -> dict[int, Array]:
     """The results of a call of traced arrays: its own (-1), and those in parameters, by their numbers."""
     call = slang_call(function)
-    taken = [p for p in call.parameters if p.direction != "out"]
-    if len(taken) != len(inputs):
-        message = f"Slang function '{call.name}' takes {len(taken)} numbers, not {len(inputs)}"
+    input_parameters = [p for p in call.parameters if p.direction != "out"]
+    if len(input_parameters) != len(inputs):
+        message = f"Slang function '{call.name}' takes {len(input_parameters)} numbers, not {len(inputs)}"
         raise GraphError("E1043", message)
-    xs = [_argument(x, DTYPES[p.kind], call.name) for x, p in zip(inputs, taken, strict=True)]
+    xs = [_argument(x, DTYPES[p.kind], call.name) for x, p in zip(inputs, input_parameters, strict=True)]
     written = [i for i, p in enumerate(call.parameters) if p.direction != "in"]
     calls = [call] if call.returns != "void" else []
     calls += [replace(call, result=i) for i in written]
@@ -194,8 +192,8 @@ def called(_: Array, function: spy.Function, args: tuple[object, ...], kwargs: d
     names = [parameter.name for parameter in function.parameters]
     unknown = kwargs.keys() - set(names[len(args) :])
     if unknown:
-        said = ", ".join(sorted(unknown))
-        raise GraphError("E1043", f"Slang function '{function.name}' cannot take {said} in a graph")
+        listed = ", ".join(sorted(unknown))
+        raise GraphError("E1043", f"Slang function '{function.name}' cannot take {listed} in a graph")
     results = results_of(function, [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)])
     if results.keys() != {-1}:
         message = f"Slang function '{function.name}' does not return one number and no more"

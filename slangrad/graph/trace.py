@@ -439,20 +439,22 @@ def loss_of(result: object, function: Function, has_aux: bool) -> tuple[Node, ob
     value, aux = result, None
     if has_aux:
         if not isinstance(result, tuple | list) or len(result) != 2:
-            said = f"{len(result)} values" if isinstance(result, tuple | list) else _said(result)
-            message = f"{name_of(function)} gives {said}, and with has_aux=True a function gives a pair"
+            description = f"{len(result)} values" if isinstance(result, tuple | list) else _described(result)
+            message = (
+                f"{name_of(function)} gives {description}, and with has_aux=True a function gives a pair"
+            )
             raise GraphError("E1045", message, "return loss, aux")
         value, aux = result
     value = lifted(value) if is_value(value) else value
     if not _is_active(value) or value.size != 1:
-        message = f"{name_of(function)} gives {_said(value)}, and a gradient is that of one float"
+        message = f"{name_of(function)} gives {_described(value)}, and a gradient is that of one float"
         is_pair = isinstance(value, tuple | list) and not has_aux
         advice = "has_aux=True for a function that gives (loss, aux)" if is_pair else "sum or mean the result"
         raise GraphError("E1045", message, advice)
     return value.reshape(()).node, aux
 
 
-def _said(value: object) -> str:
+def _described(value: object) -> str:
     return repr(value) if is_traced(value) else type(value).__name__
 
 

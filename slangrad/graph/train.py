@@ -61,7 +61,7 @@ from slangrad.graph.workers.sharding.step_graph import StepGraph, TrainedVariabl
 from slangrad.graph.workers.simulation.simulate import Cluster, simulated
 from slangrad.graph.workers.simulation.stage_times import simulated_stages
 from slangrad.graph.workers.simulation.timeline import Simulation
-from slangrad.graph.workers.stages.layers import Layers, layers_of
+from slangrad.graph.workers.stages.layers import Layers, LossGraph, layers_of
 from slangrad.graph.workers.stages.microbatches import checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.stages.pipeline import StagePlan
 
@@ -209,7 +209,8 @@ class _Planned:
         gradients = compute_gradient(output, parameters, origin=origin)
         links = mesh.costs if isinstance(mesh, Cluster) else step.links
         sizes = sizes_of(mesh, step.microbatches, held.held_bytes(), links, call.arrays)
-        layers = layers_of(output, parameters, batch, origin, sizes, step.settings["memory"], held.owners)
+        loss_graph = LossGraph(output, parameters, batch, origin)
+        layers = layers_of(loss_graph, sizes, step.settings["memory"], held.owners)
         if step.has_aux and (step.is_cut_into_shards or layers.microbatches > 1 or mesh.stages > 1):
             raise ValueError(
                 "has_aux has neither stages nor micro-batches, nor a mesh with consistent='bits'"
@@ -461,6 +462,6 @@ def train(
     WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
-        said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
-        raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
+        message = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
+        raise GraphError("E1043", message, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
     return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches, has_aux)

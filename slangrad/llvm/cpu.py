@@ -2,6 +2,7 @@
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     all threads of one chunk
     void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` batches of chunks from shared->next
+    void share(Team* team)                                           the same by one thread of OpenMP's, its part
     void plan(const void* arguments, Launch* launch, i64 0)          before: launch->partial_size, or -1: `fallback`
                                                                      runs; launch->batch: chunks that share sums
     void reduce(const void* arguments, Launch* launch, i64 0)        after: adds the partial sums to memory
@@ -45,6 +46,30 @@ RULES = {
 ARENA_OPS = frozenset(tapes.RULES | variables.RULES)
 
 _BEGIN = ["  br label %entry"]
+# runtime/team.py has the struct: the function that gives the thread's number, how many threads take part, the argument
+# block, the limit, and the launch of each thread.
+SHARE = """define dso_local void @share(ptr %team) #0 {
+  %number = load ptr, ptr %team
+  %thread = call i32 %number()
+  %i = sext i32 %thread to i64
+  %members_at = getelementptr i64, ptr %team, i64 1
+  %members = load i64, ptr %members_at
+  %is_member = icmp slt i64 %i, %members
+  br i1 %is_member, label %work, label %done
+work:
+  %arguments_at = getelementptr i64, ptr %team, i64 2
+  %arguments = load ptr, ptr %arguments_at
+  %limit_at = getelementptr i64, ptr %team, i64 3
+  %limit = load i64, ptr %limit_at
+  %launches = getelementptr i64, ptr %team, i64 4
+  %launch_at = getelementptr ptr, ptr %launches, i64 %i
+  %launch = load ptr, ptr %launch_at
+  call void @drain(ptr %arguments, ptr %launch, i64 %limit)
+  br label %done
+done:
+  ret void
+}
+"""
 _FOOTER = f"""!0 = !{{}}
 !1 = !{{!"branch_weights", i32 2000, i32 1}}
 !2 = !{{i32 1}}
@@ -111,7 +136,7 @@ def kernel_module(kernel: LaneKernel, target: TargetMachine, options: Options) -
         return [text, _function(drain_name, "i64 %limit", _BEGIN, drain)], entry
 
     parts, entry = entry_and_drain(kernel, "entry", "drain")
-    parts += _functions(kernel, writer, options.limits.local_bytes)
+    parts += [SHARE, *_functions(kernel, writer, options.limits.local_bytes)]
     if kernel.delayed is not None:
         fallback = kernel.delayed.fallback
         parts += entry_and_drain(fallback, "fallback", "fallback_drain")[0]
@@ -335,8 +360,8 @@ def _write_drain(w: Writer, entry: str) -> None:
     take, done = w.labels("take", "done")
     with counted_loop(w, "0", "%limit", 1):
         counter = field_address(w, shared, "next")
-        taken = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
-        first = w.value(f"mul i64 {taken}, {batch}")
+        batch_index = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
+        first = w.value(f"mul i64 {batch_index}, {batch}")
         w.branch(w.value(f"icmp ult i64 {first}, {chunks}"), take, done)
         w.block(take)
         whole = w.value(f"add i64 {first}, {batch}")

@@ -45,10 +45,10 @@ Maker = Callable[[HostValue], Marshal]
 
 
 def _key_of_tensor(tensor: Tensor) -> Hashable:
-    taken, added = tensor._grad_in, tensor._grad_out
-    if taken is None and added is None:
+    grad_in, grad_out = tensor._grad_in, tensor._grad_out
+    if grad_in is None and grad_out is None:
         return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage
-    grads = (taken is not None, added is not None, taken is added)
+    grads = (grad_in is not None, grad_out is not None, grad_in is grad_out)
     return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage, grads
 
 
@@ -302,29 +302,29 @@ def holds_objects(value: HostValue) -> bool:
     return _reader_of(kind) is not None
 
 
-Told = list[tuple[HostValue, HostValue]]
+Wrappers = list[tuple[HostValue, HostValue]]
 
 
 @ending
-def unwrap(value: HostValue, told: Told | None = None, held: bool = True) -> HostValue:
-    """The value with all wrappers replaced by their values. `told` gets each wrapper with its value, inner ones
+def unwrap(value: HostValue, wrappers: Wrappers | None = None, held: bool = True) -> HostValue:
+    """The value with all wrappers replaced by their values. `wrappers` gets each wrapper with its value, inner ones
     first. `held`: fields of wrappers that are updated may be written.
     """
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [unwrap(inner, told, held) for inner in value]
+        return [unwrap(inner, wrappers, held) for inner in value]
     if kind is dict:
-        return {name: unwrap(inner, told, held) for name, inner in value.items()}
+        return {name: unwrap(inner, wrappers, held) for name, inner in value.items()}
     read = _reader_of(kind)
     if read is None:
         return value
-    plain = unwrap(read(value), told, held)
+    plain = unwrap(read(value), wrappers, held)
     if held and type(plain) is dict and _hears(value):
         plain = Held(plain)
-    if told is not None:
-        told.append((value, plain))
+    if wrappers is not None:
+        wrappers.append((value, plain))
     return plain
 
 
@@ -333,9 +333,9 @@ def _hears(value: object) -> bool:
     return hasattr(value, "update_this") or type(value) in _WRITERS
 
 
-def update(told: Told) -> None:
+def update(wrappers: Wrappers) -> None:
     """Update wrappers with their values after the call."""
-    for value, plain in told:
+    for value, plain in wrappers:
         unwrapped = dict(plain) if type(plain) is Held else plain
         if hasattr(value, "update_this"):
             value.update_this(unwrapped)

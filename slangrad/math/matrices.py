@@ -37,14 +37,14 @@ def _matrix(data: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> HostMatri
 _ELEMENTS = {np.dtype(np.float16): ir.F16, np.dtype(np.float32): ir.F32, np.dtype(np.float64): ir.F64}
 
 
-def _given(x: object, name: str) -> HostMatrix:
+def _host_matrix(x: object, name: str) -> HostMatrix:
     if not isinstance(x, HostMatrix):
         raise TypeError(f"{name}: there is none for {type(x).__name__}")
     return x
 
 
 def _square(x: object, name: str) -> HostMatrix:
-    matrix = _given(x, name)
+    matrix = _host_matrix(x, name)
     if matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind != "f":
         raise TypeError(f"{name}: a square matrix of floats is needed, not {type(x).__name__}")
     return matrix
@@ -52,7 +52,7 @@ def _square(x: object, name: str) -> HostMatrix:
 
 def transpose(x: object) -> HostMatrix:
     """Rows become columns."""
-    matrix = _given(x, "transpose")
+    matrix = _host_matrix(x, "transpose")
     element = ir.scalar_of(matrix.ir_type)
     assert element is not None
     return matrix_class(element, *matrix.shape[::-1]).of(matrix.data.T.copy())

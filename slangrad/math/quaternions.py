@@ -28,7 +28,7 @@ def _quaternion(data: npt.ArrayLike, dtype: np.dtype, name: str) -> HostQuaterni
     return quaternion_class(_ELEMENTS[dtype]).of(rounded(data, dtype))
 
 
-def _given(q: object, name: str) -> HostQuaternion:
+def _host_quaternion(q: object, name: str) -> HostQuaternion:
     if not isinstance(q, HostQuaternion):
         raise TypeError(f"{name}: a quaternion is needed, not {type(q).__name__}")
     return q
@@ -36,13 +36,13 @@ def _given(q: object, name: str) -> HostQuaternion:
 
 def conjugate(x: object) -> HostQuaternion:
     """The turn back, of a quaternion of length 1."""
-    x = _given(x, "conjugate")
+    x = _host_quaternion(x, "conjugate")
     return x.of(rounded(wide(x.data) * [-1, -1, -1, 1], x.dtype))
 
 
 def slerp(x: object, y: object, s: float) -> HostQuaternion:
     """Between two turns at constant speed, the shorter way."""
-    x, y = _given(x, "slerp"), _given(y, "slerp")
+    x, y = _host_quaternion(x, "slerp"), _host_quaternion(y, "slerp")
     if x.dtype != y.dtype:
         raise TypeError(f"slerp: {type(x).__name__} and {type(y).__name__} are of different types")
     a, b = wide(x.data), wide(y.data)
@@ -58,22 +58,22 @@ def slerp(x: object, y: object, s: float) -> HostQuaternion:
 
 def pitch(x: object) -> float:
     """The angle around x."""
-    return _rounded(_pitch, _given(x, "pitch"))
+    return _rounded(_pitch, _host_quaternion(x, "pitch"))
 
 
 def yaw(x: object) -> float:
     """The angle around y, from -pi/2 to pi/2."""
-    return _rounded(_yaw, _given(x, "yaw"))
+    return _rounded(_yaw, _host_quaternion(x, "yaw"))
 
 
 def roll(x: object) -> float:
     """The angle around z."""
-    return _rounded(_roll, _given(x, "roll"))
+    return _rounded(_roll, _host_quaternion(x, "roll"))
 
 
 def euler_angles(x: object) -> HostVector:
     """Pitch, yaw and roll."""
-    x = _given(x, "euler_angles")
+    x = _host_quaternion(x, "euler_angles")
     q = wide(x.data)
     return vector_class(_ELEMENTS[x.dtype], 3).of(rounded([_pitch(q), _yaw(q), _roll(q)], x.dtype))
 

@@ -5,6 +5,7 @@ Out: the effects of the kernel, and the exception for what it reported.
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     // all threads of one chunk
     void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` batches from shared->next
+    void share(Team* team)                                           // the same by one thread of a team (team.py)
     void reduce(const void* arguments, Launch* launch, i64 chunks)   // once, at the end: adds partial sums
     void plan(const void* arguments, Launch* launch, i64 chunks)     // once, first: the size of partial sums, or -1
 
@@ -42,6 +43,7 @@ from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, KnownMemory, MemoryB
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import LaunchFailure, Printed, exception_of
+from slangrad.runtime.team import TEAM
 
 DEFAULT_GRANULARITY = 256
 MOST_CHUNKS = 512
@@ -91,6 +93,7 @@ class NativeKernel(Kernel):
 
     entry: int
     drain: int = 0
+    share: int = 0
     reduce: int = 0
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
@@ -302,6 +305,10 @@ class CpuDevice(Device):
     def synchronize(self) -> None:
         """Launches are finished when they return."""
 
+    def torch_has_computed(self) -> None:
+        """Without this hint, threads of ours would share the processors with PyTorch's."""
+        TEAM.torch_has_computed()
+
 
 def _batches(record: LaunchRecord) -> int:
     chunks: int = record.launch.chunks
@@ -335,6 +342,12 @@ class _ChunkRun:
         if helpers == 0:
             self._take_all(portion)
             return
+        if self._kernel.share and TEAM.is_taken():
+            try:
+                self._take_with_team(min(helpers + 1, TEAM.threads), portion)
+            finally:
+                TEAM.release()
+            return
         job = Job(self._help)
         try:
             self._take_with_help(job, helpers, portion)
@@ -355,6 +368,19 @@ class _ChunkRun:
         self._take_all(portion)
         self._close(job)
 
+    def _take_with_team(self, members: int, portion: int) -> None:
+        others = [take_record() for _ in range(members - 1)]
+        try:
+            for record in others:
+                record.join(self._record)
+            launches, shared = [record.address for record in (self._record, *others)], self._record.shared
+            while shared.next < self._batches and not shared.stop:  # Python handles signals in between
+                TEAM.run(self._kernel.share, self._arguments, launches, portion)
+        finally:
+            errors = [_close(record, self._failures) for record in others]
+        for error in filter(None, errors):
+            raise error
+
     def _take_all(self, portion: int) -> None:
         """In portions, so that Python handles signals in between."""
         shared = self._record.shared
@@ -367,11 +393,11 @@ class _ChunkRun:
             return
         for _ in range(limit):
             with self._lock:
-                taken = record.shared.next
-                record.shared.next = taken + 1
-            if taken >= self._batches:
+                batch = record.shared.next
+                record.shared.next = batch + 1
+            if batch >= self._batches:
                 return
-            first = taken * record.launch.batch
+            first = batch * record.launch.batch
             for chunk in range(first, min(first + record.launch.batch, record.launch.chunks)):
                 if record.shared.stop:
                     return

@@ -39,7 +39,9 @@ class MemoryRegion(NamedTuple):
     def span(self) -> tuple[int, int]:
         """The bytes around the address that the items lie in. There is at least one item."""
         reach = [(size - 1) * step for size, step in zip(self.shape, self.strides, strict=True)]
-        return sum(min(way, 0) for way in reach), sum(max(way, 0) for way in reach) + self.dtype.itemsize
+        return sum(min(extent, 0) for extent in reach), sum(
+            max(extent, 0) for extent in reach
+        ) + self.dtype.itemsize
 
     @property
     def is_dense(self) -> bool:
@@ -136,6 +138,7 @@ class Device(ABC):
     is_closed = False
     index = 0  # of a GPU
     place_of_torch: str | None = None  # the device of PyTorch's tensors in the same memory; None is the CPU
+    threads = 1  # of the host that work on a launch at most
     reaches_host = True  # whether kernels reach memory of the host, and the host that of the device
 
     def close(self) -> None:
@@ -169,6 +172,11 @@ class Device(ABC):
 
     def follow(self, stream: int) -> None:
         """Launches come after what another library has put on its stream of the GPU."""
+        return
+
+    def torch_has_computed(self) -> None:
+        """PyTorch has just computed on the host. Its threads wait busily for some milliseconds, and help with launches
+        on the CPU in that time."""
         return
 
     def memory_beside_launches(self) -> int:

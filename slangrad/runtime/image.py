@@ -29,7 +29,7 @@ class Image(Protocol):
     def to_bytes(self, about: object = None) -> bytes: ...
 
 
-ENTRY, DRAIN, REDUCE, PLAN = "entry", "drain", "reduce", "plan"
+ENTRY, DRAIN, SHARE, REDUCE, PLAN = "entry", "drain", "share", "reduce", "plan"
 FALLBACK, FALLBACK_DRAIN = "fallback", "fallback_drain"
 DELAYED = (PLAN, REDUCE, FALLBACK, FALLBACK_DRAIN)  # the other functions of kernels whose adds are delayed
 DELAYED_GRANULARITY = 1024  # so that adding up the lanes of accumulators takes little of a chunk's time
@@ -37,7 +37,7 @@ DELAYED_GRANULARITY = 1024  # so that adding up the lanes of accumulators takes 
 
 @dataclass(frozen=True, slots=True)
 class KernelImage:
-    """The fields of a `NativeKernel`. `functions`: which of entry, drain and reduce it has. `about`: extra JSON
+    """The fields of a `NativeKernel`. `functions`: which of entry, drain, share and reduce it has. `about`: extra JSON
     that is stored with it."""
 
     name: str
@@ -59,12 +59,15 @@ class KernelImage:
         address = loaded.addresses
         shared = {name: getattr(self, name) for name in _SHARED}
         entry, drain, reduce = address[ENTRY], address.get(DRAIN, 0), address.get(REDUCE, 0)
-        kernel = NativeKernel(entry=entry, drain=drain, reduce=reduce, code=loaded.code, **shared)
+        share = address.get(SHARE, 0)
+        kernel = NativeKernel(
+            entry=entry, drain=drain, share=share, reduce=reduce, code=loaded.code, **shared
+        )
         if PLAN not in address:
             return kernel
         first, last = address[FALLBACK], address[FALLBACK_DRAIN]
         fallback = replace(
-            kernel, entry=first, drain=last, reduce=0, ordered=True, granularity=DEFAULT_GRANULARITY
+            kernel, entry=first, drain=last, share=0, reduce=0, ordered=True, granularity=DEFAULT_GRANULARITY
         )
         return replace(kernel, plan=address[PLAN], fallback=fallback)
 

@@ -137,16 +137,16 @@ class NotFiniteError(KernelReport, FloatingPointError):
         self.thread = thread
         self.call = call
         self._site = site
-        self._what = value
-        where = "" if thread is None else f" in thread {thread}"
+        self._value = value
+        place = "" if thread is None else f" in thread {thread}"
         if call is not None:
-            where = f" in call {call}" if call else ""
+            place = f" in call {call}" if call else ""
         super().__init__(
-            kernel, site, f"{value}{where}", "; check mode stops at the first number that is not finite"
+            kernel, site, f"{value}{place}", "; check mode stops at the first number that is not finite"
         )
 
     def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
-        return NotFiniteError(self.kernel, self._site, self._what, self.thread, call)
+        return NotFiniteError(self.kernel, self._site, self._value, self.thread, call)
 
     @staticmethod
     def of(kernel: str, site: Site, failure: LaunchFailure) -> NotFiniteError:

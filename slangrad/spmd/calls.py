@@ -38,11 +38,11 @@ class FunctionVersions:
         self._rules = rules
         self._shapes: dict[tuple[str, Pattern], Shapes] = {}
         self._computes: dict[str, bool] = {}
-        self._made: dict[tuple[str, Pattern, bool], Function] = {}
+        self._versions: dict[tuple[str, Pattern, bool], Function] = {}
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        return tuple(self._made.values())
+        return tuple(self._versions.values())
 
     # --- for the analysis of callers
 
@@ -61,12 +61,12 @@ class FunctionVersions:
 
     def version(self, name: str, pattern: Pattern, masked: bool) -> Function:
         key = (name, pattern, masked and not self._only_computes(name))
-        if key not in self._made:
-            shapes, number = self._analyzed(name, pattern), len(self._made)
+        if key not in self._versions:
+            shapes, number = self._analyzed(name, pattern), len(self._versions)
             f = replace(self._functions[name], name=f"{name}.{self.lanes}.{number}")
-            self._made[key] = f  # takes its number
-            self._made[key] = self.walk(shapes, count_uses(f.region)).callee(f, key[2])
-        return self._made[key]
+            self._versions[key] = f  # takes its number
+            self._versions[key] = self.walk(shapes, count_uses(f.region)).callee(f, key[2])
+        return self._versions[key]
 
     def _only_computes(self, name: str) -> bool:
         """Whether lanes that are off may run it with any arguments: it certainly ends and reaches no memory."""

@@ -295,10 +295,10 @@ class _GroupSplit:
     def _one_thread(
         self, b: Builder, step: Value, body: Callable[[Thread], Values], before: Values
     ) -> Values:
-        places, there = self._places(b, step)
-        if b.constant_of(there) is True:
+        places, exists = self._places(b, step)
+        if b.constant_of(exists) is True:
             return body(Thread(self, b, step, places))
-        return b.if_(there, lambda inner: body(Thread(self, inner, step, places)), lambda _: before)
+        return b.if_(exists, lambda inner: body(Thread(self, inner, step, places)), lambda _: before)
 
     def _places(self, b: Builder, step: Value) -> tuple[list[tuple[Value, Value]], Value]:
         """For each axis the number in the grid and in the group; and whether there is such a thread."""
@@ -311,9 +311,9 @@ class _GroupSplit:
         rows = b.emit("div", along, b.constant(U32, gx)) if self.threads > gx else b.zero(U32)
         x = b.emit("add", x, lane) if along is first else x
         in_group = [x, b.emit("rem", rows, b.constant(U32, gy)), b.emit("div", rows, b.constant(U32, gy))]
-        there = b.constant(BOOL, True)
+        exists = b.constant(BOOL, True)
         if self.steps * self.lanes != self.threads:
-            there = b.emit("less", index, b.constant(U32, self.threads))
+            exists = b.emit("less", index, b.constant(U32, self.threads))
         places = []
         for axis, (number, size) in enumerate(zip(in_group, self.size, strict=True)):
             start = b.emit("mul", self.group_id(b, axis), b.constant(U32, size))
@@ -321,8 +321,8 @@ class _GroupSplit:
             if not self.complete:
                 count = b.emit("launch", type=I64, field=COUNTS[axis])
                 inside = b.emit("less", b.emit("convert", places[-1][0], type=I64), count)
-                there = b.emit("and", there, inside)
-        return places, there
+                exists = b.emit("and", exists, inside)
+        return places, exists
 
     # --- around barriers
 

@@ -55,11 +55,11 @@ def _read(w: Widening, b: Builder, op: Op) -> None:
         wide = inner.emit("convert", number, type=U64)
         last = inner.constant(U64, w.count - 1)
         on = inner.emit("and", inner.emit("shr", bits, wide), inner.constant(U64, 1))
-        there = inner.emit(
+        is_active = inner.emit(
             "and", inner.emit("less_equal", wide, last), inner.emit("not_equal", on, inner.zero(U64))
         )
         value = inner.emit("lane_get", values, inner.emit("and", wide, last), type=x.type)
-        return inner.emit("select", there, value, inner.zero(x.type))
+        return inner.emit("select", is_active, value, inner.zero(x.type))
 
     if w.forms.shape(lane).is_uniform:
         w.forms.set(r, value_of(b, w.forms.scalar(lane)))

@@ -211,10 +211,10 @@ def _for(w: CWriter, op: Op) -> None:
     for parameter, start in zip(carried, starts, strict=True):
         w.declare(parameter, w.name(start))
     n, i, t = w.name(count), w.name(index), name_of(index.type)
-    ways = f"{t} {i} = 0; {i} < {n}; {i}++"
+    head = f"{t} {i} = 0; {i} < {n}; {i}++"
     if op.attributes.get("reverse"):
-        ways = f"{t} {i} = {n} - 1, left_{i} = {n}; left_{i} > 0; {i}--, left_{i}--"
-    w.block(f"for ({ways})", region, tuple(carried))
+        head = f"{t} {i} = {n} - 1, left_{i} = {n}; left_{i} > 0; {i}--, left_{i}--"
+    w.block(f"for ({head})", region, tuple(carried))
     for r, parameter in zip(op.results, carried, strict=True):
         w.declare(r, w.name(parameter))
 

@@ -29,7 +29,7 @@ from slangrad.opt.delayed.delayed_adds import DelayedAdds, delay_adds
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
-from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
+from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, SHARE, KernelImage
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
@@ -111,9 +111,9 @@ def _for_machine(function: Function, machine: TargetMachine) -> Function:
 
 def _lanes_for(function: Function, machine: TargetMachine, wanted: int) -> int:
     """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
-    asked = function.wave or function.attributes.get("wanted_lanes", 0)
-    if asked or wanted:
-        return asked or machine.lanes
+    lanes = function.wave or function.attributes.get("wanted_lanes", 0)
+    if lanes or wanted:
+        return lanes or machine.lanes
     features = machine.features
     return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
 
@@ -144,7 +144,7 @@ def generate_code(written: WithText) -> tuple[WithText, KernelImage]:
         name=flat.name,
         argument_size=layout_of(flat.arguments).size,
         code=native.object_code(module.text, machine, flat.options.optimize),
-        functions=(ENTRY, DRAIN) if adds is None else (ENTRY, DRAIN, *DELAYED),
+        functions=(ENTRY, DRAIN, SHARE) if adds is None else (ENTRY, DRAIN, SHARE, *DELAYED),
         sites=flat.sites,
         ordered=adds is None and is_ordered(flat.program),
         granularity=max(1, granularity // prod(group)),

@@ -1,7 +1,7 @@
 """NVIDIA GPUs as a target: flat IR to PTX, one GPU thread for each thread of the program, or for a few neighbors.
 
-FlatKernel  ->  Summed     adds of all threads to few addresses become sums
-            ->  Widened    several threads in one, beside the kernel itself
+FlatKernel  ->  GpuSummed     adds of all threads to few addresses become sums
+            ->  Coarsened    several threads in one, beside the kernel itself
             ->  Written    LLVM text
             ->  Assembled  PTX
 
@@ -26,8 +26,9 @@ from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.cuda.memory import overflows_stack
 from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
+from slangrad.opt.checks.foreseen_bounds import choose_at_launch, foresee_bounds_of_launch
 from slangrad.opt.delayed.delayed_adds import delay_few_sums
-from slangrad.opt.delayed.gpu_sums import GpuSums, sum_in_registers
+from slangrad.opt.delayed.gpu_sums import GpuSums, sum_many_threads
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cuda.image import ARENA, MEMORY, PRINTS, CudaImage
@@ -41,7 +42,7 @@ NEEDS = {"print": PRINTS, "is_memory": MEMORY}  # of the device, by ops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Summed:
+class GpuSummed:
     """`sums`: the kernel that adds up, None where it is the flat one. `functions`: those that it calls."""
 
     flat: FlatKernel
@@ -63,10 +64,10 @@ class Summed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Widened:
+class Coarsened:
     """`coarse`: the kernel for a few threads at a time, where there is one, beside the kernel for one."""
 
-    summed: Summed
+    summed: GpuSummed
     coarse: CoarseKernel | None
 
     @property
@@ -80,7 +81,7 @@ class Widened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    summed: Summed
+    summed: GpuSummed
     module: entries.EntryModule
 
     @property
@@ -98,40 +99,57 @@ class Assembled:
 # --- Stages -------------------------------------------------------------------------------------------
 
 
-def find_sums(flat: FlatKernel) -> Summed:
+def find_sums(flat: FlatKernel) -> GpuSummed:
     called = flat.functions
     few = None
     if flat.group is None and not take_memory(flat.in_ir):
         few = delay_few_sums(flat.function, called)
     if few is None:
-        return Summed(flat, None, called)
+        return GpuSummed(_without_checks_in_loops(flat), None, called)
     called = (*called, *few.functions)
-    sums = sum_in_registers(flat.function, few.kernel, called, few.plan)
+    foreseen = None if few.plan.blocks else foresee_bounds_of_launch(few.kernel)
+    certain = None if foreseen is None else (foreseen.condition, foreseen.kernel)
+    sums = sum_many_threads(flat.function, few.kernel, called, few.plan, certain)
+    if sums is not None and certain is not None and overflows_stack(sums.kernel):  # it has all arrays twice
+        sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
     if sums is None:
-        return Summed(flat, None, flat.functions)
+        return GpuSummed(_without_checks_in_loops(flat), None, flat.functions)
     context = PassContext(flat.options)
     finish = sums.finish and TIDYING.over(sums.finish, context)
     sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=finish)
-    return Summed(flat, sums, called if sums.literal is None else (*called, sums.literal))
+    return GpuSummed(flat, sums, called if sums.literal is None else (*called, sums.literal))
 
 
-def widen_kernel(summed: Summed, architecture: str) -> Widened:
+def _without_checks_in_loops(flat: FlatKernel) -> FlatKernel:
+    """The kernel in two forms, where the launch decides checks of its loops and nothing else keeps them together."""
+    kernel = flat.function
+    if flat.group is not None or kernel.wave or take_memory(flat.in_ir):
+        return flat
+    foreseen = foresee_bounds_of_launch(kernel)
+    if foreseen is None:
+        return flat
+    both = TIDYING.over(choose_at_launch(kernel, foreseen), PassContext(flat.options))
+    return flat if overflows_stack(both) and not overflows_stack(kernel) else replace(flat, function=both)
+
+
+def widen_kernel(summed: GpuSummed, architecture: str) -> Coarsened:
     flat = summed.flat
     _refuse(flat, nvptx.SHARED_BYTES[architecture])
     waits = flat.group is not None or summed.kernel.wave
-    asked = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
-    one = waits or asked == 1 or overflows_stack(flat.function)
-    return Widened(summed, None if one else coarsen(flat.function))
+    lanes = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
+    one = waits or lanes == 1 or overflows_stack(flat.function)
+    return Coarsened(summed, None if one else coarsen(flat.function))
 
 
-def write_llvm(widened: Widened) -> Written:
+def write_llvm(widened: Coarsened) -> Written:
     summed, coarse = widened.summed, widened.coarse
     flat, kernel = summed.flat, summed.kernel
     group = kernel.attributes["group_size"] if kernel.wave else flat.group
-    wide = None if coarse is None else entries.WideKernel(coarse.lanes, coarse.wide, coarse.aligned)
+    wide = None if coarse is None else entries.NeighborKernel(coarse.lanes, coarse.wide, coarse.aligned)
     finish = None if summed.sums is None else summed.sums.finish
+    loose = flat.options.fast_math and not any(f.attributes.get("relies_on_rounding") for f in flat.in_ir)
     module = entries.kernel_module(
-        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish
+        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish, loose
     )
     return Written(summed, module)
 
@@ -187,13 +205,13 @@ def _needs(flat: FlatKernel) -> frozenset[str]:
 # --- Listings -----------------------------------------------------------------------------------------
 
 
-def show_sums(summed: Summed) -> list[Line]:
+def show_sums(summed: GpuSummed) -> list[Line]:
     if summed.sums is None:
         return [Line("// no adds of all threads become sums")]
     return [line for f in summed.in_ir for line in function_lines(f)]
 
 
-def show_lanes(widened: Widened) -> list[Line]:
+def show_lanes(widened: Coarsened) -> list[Line]:
     functions = widened.in_ir
     if not functions:
         return [Line("// a thread of the GPU for each thread of the program")]
@@ -221,8 +239,8 @@ def target_of(name: str) -> Target:
     """ "cuda:sm_90" as a target; "cuda" alone is the default architecture. ValueError for one that is not known."""
     architecture = name.partition(":")[2] or DEFAULT_ARCHITECTURE
     if architecture not in nvptx.ARCHITECTURES:
-        known = ", ".join(nvptx.ARCHITECTURES)
-        raise ValueError(f"target: unknown architecture '{architecture}'; there are {known}")
+        architectures = ", ".join(nvptx.ARCHITECTURES)
+        raise ValueError(f"target: unknown architecture '{architecture}'; there are {architectures}")
     widen = partial(widen_kernel, architecture=architecture)
     code = partial(generate_code, architecture=architecture)
     # fmt: off

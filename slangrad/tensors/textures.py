@@ -343,10 +343,10 @@ class Texture:
         copied = Texture(self.device, self._desc)
         for level, source in zip(copied.levels, self.levels):
             level.put_numbers(source.numbers())
-        taken, given = self._grad_in, self._grad_out
-        copied.grad_in = None if taken is None else taken.copy()
-        if given is not None:
-            copied.grad_out = copied._grad_in if given is taken else given.copy()
+        grad_in, grad_out = self._grad_in, self._grad_out
+        copied.grad_in = None if grad_in is None else grad_in.copy()
+        if grad_out is not None:
+            copied.grad_out = copied._grad_in if grad_out is grad_in else grad_out.copy()
         return copied
 
     # --- Gradients ---

@@ -86,18 +86,18 @@ def has_gpu() -> bool:
 
 
 _lock = kept_at_fork(Lock(), BRIEF)
-_told: list[bool] = []
+_warned: list[bool] = []
 
 
 def leave_out_of_graphs() -> None:
     """Register with torch.compile once, if it has been loaded."""
     rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is None or _told:
+    if rules is None or _warned:
         return
     with _lock:
-        if not _told:
+        if not _warned:
             rules.add("slangrad")
-            _told.append(True)
+            _warned.append(True)
 
 
 def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:

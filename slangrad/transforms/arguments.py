@@ -76,12 +76,12 @@ class Attacher:
         self._mode = mode
         self._device = device
         self._leaves = leaves_of(call)
-        self._made: list[tuple[int, Path, str, Attached]] = []
+        self._attached_values: list[tuple[int, Path, str, Attached]] = []
 
     def settle(self, call: Launchable) -> None:
         """An attached argument that the function treats as a constant becomes one. It must not have a tangent."""
         leaves = leaves_of(call)
-        for index, path, label, attached in self._made:
+        for index, path, label, attached in self._attached_values:
             leaf = leaves.get((index, path))
             carries = leaf is not None and (leaf.role.gives or (self._mode == TANGENT and leaf.role.takes))
             if not carries and self._mode == TANGENT:
@@ -93,14 +93,14 @@ class Attacher:
                 attached.read = None
 
     def attach(self, value: object, index: int, label: str, tangent: object = None) -> Attached:
-        """Argument number `given`. Without a tangent it is a constant in forward mode, and has a zero direction in
+        """Argument number `index`. Without a tangent it is a constant in forward mode, and has a zero direction in
         `hvp`."""
         return self._attach(value, tangent, index, (), label)
 
     def _attach(self, value: object, tangent: object, index: int, path: Path, label: str) -> Attached:
         attached = self._attached(value, tangent, index, path, label)
         if attached.parts is None and (attached.read is not None):
-            self._made.append((index, path, label, attached))
+            self._attached_values.append((index, path, label, attached))
         return attached
 
     def _attached(self, value: HostValue, tangent: object, index: int, path: Path, label: str) -> Attached:
@@ -276,7 +276,7 @@ class Attacher:
 
 def leaves_of(call: Launchable) -> dict[tuple[int, Path], Leaf]:
     """The leaves of a call by the argument and the keys inside of it."""
-    return {(source.given, source.path): leaf for source, leaf in zip(call.sources, call.leaves)}
+    return {(source.value_index, source.path): leaf for source, leaf in zip(call.sources, call.leaves)}
 
 
 def in_their_types(values: Sequence[object], call: Launchable) -> list[object]:

@@ -383,10 +383,10 @@ def _ones(value: HostValue) -> object:
     if isinstance(value, HostArray):
         return type(value)(1.0)
     if is_texture_type(type(value)):
-        ones = value.new_gradient()
-        for level in ones.levels:
+        direction = value.new_gradient()
+        for level in direction.levels:
             level.put_numbers(np.ones_like(level.numbers()))
-        return ones
+        return direction
     if isinstance(value, (float, np.floating)):
         return 1.0
     return mapped(_ones, value) if isinstance(value, (list, dict)) else None

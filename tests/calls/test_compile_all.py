@@ -191,7 +191,7 @@ def test_what_workers_do_not_bring_is_compiled_here(monkeypatch, program):
 
 
 def test_it_compiles_alone_where_there_is_nothing_to_share(monkeypatch):
-    monkeypatch.setattr(workers.Team, "__enter__", no_compilation)
+    monkeypatch.setattr(workers.CompileWorkers, "__enter__", no_compilation)
     module, calls = small(processes=1)
     module.compile_all(calls)
     monkeypatch.setattr(pipeline, "_compile", no_compilation)
@@ -200,7 +200,7 @@ def test_it_compiles_alone_where_there_is_nothing_to_share(monkeypatch):
     module.compile_all([])
     monkeypatch.undo()
     module, calls = small(processes=8)
-    monkeypatch.setattr(workers.Team, "__enter__", no_compilation)
+    monkeypatch.setattr(workers.CompileWorkers, "__enter__", no_compilation)
     module.compile_all([calls[0]] * 3)
 
 
@@ -334,10 +334,10 @@ def test_a_worker_ends_with_its_parent_even_if_a_child_of_that_goes_on():
     program = """
         import os, time, warnings
         from collections import deque
-        from slangrad.call.compiling.workers import Team, _running
+        from slangrad.call.compiling.workers import CompileWorkers, _running
 
         warnings.simplefilter("ignore")
-        with Team(deque(), 1):
+        with CompileWorkers(deque(), 1):
             child = os.fork()
             if child == 0:
                 assert not _running

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slangrad.call.plans.geometry import Stream, plan_loops
+from slangrad.call.plans.geometry import StreamStrides, plan_loops
 from slangrad.marshal.host.footprint import injective
 from slangrad.tensors.shape import contiguous_strides
 
 
 def floats(*strides):
-    return Stream(strides, 4)
+    return StreamStrides(strides, 4)
 
 
 def test_contiguous_dimensions_merge():
@@ -49,20 +49,20 @@ def test_a_short_last_dimension_gives_way_to_a_long_one():
 
 
 def test_the_rest_merges_when_a_dimension_moved():
-    loops = plan_loops((6, 1000, 2), [Stream((8000, 4, 4000), 4)])
+    loops = plan_loops((6, 1000, 2), [StreamStrides((8000, 4, 4000), 4)])
     assert loops.extents == (1, 12, 1000)
     assert loops.strides == ((0, 4000, 4),)
 
 
 def test_no_dimensions_are_one_round():
-    loops = plan_loops((), [Stream((), 4, fixed=True)])
+    loops = plan_loops((), [StreamStrides((), 4, fixed=True)])
     assert loops.extents == (1,)
     assert loops.grid == (1, 1, 1)
     assert loops.classes == "r"
 
 
 def test_one_element_uses_the_kernel_of_many():
-    assert plan_loops((1,), [floats(4), Stream((0,), 4, fixed=True)]).classes == "cr"
+    assert plan_loops((1,), [floats(4), StreamStrides((0,), 4, fixed=True)]).classes == "cr"
 
 
 def test_many_dimensions_share_z():
@@ -87,8 +87,8 @@ SHAPES = st.lists(st.integers(1, 18), min_size=0, max_size=3)
 @settings(deadline=None, max_examples=50)
 @given(SHAPES, st.randoms(use_true_random=False))
 def test_loops_reach_what_the_call_reaches(shape, random):
-    streams = [Stream(tuple(random.choice((0, 4, 4 * n, 64)) for n in shape), 4) for _ in range(3)]
-    streams.append(Stream(contiguous_strides(tuple(shape)), 1))
+    streams = [StreamStrides(tuple(random.choice((0, 4, 4 * n, 64)) for n in shape), 4) for _ in range(3)]
+    streams.append(StreamStrides(contiguous_strides(tuple(shape)), 1))
     loops = plan_loops(tuple(shape), streams)
     wanted = {
         tuple(np.dot(index, each.strides) if shape else 0 for each in streams)

@@ -29,7 +29,7 @@ class Outcome:
     reports: Recorded
 
 
-def summed(text, **settings) -> cuda.Summed:
+def summed(text, **settings) -> cuda.GpuSummed:
     """The kernel `kernel` of a text behind the stage that finds sums."""
     found = cuda.find_sums(flat_kernel_of(text, CUDA, **settings))
     verify.verify(found.program, verify.DELAYED)

@@ -193,7 +193,7 @@ def test_libraries(letters: str, library: str, threads: int) -> None:
     ins, out = letters.split("->")
     a, b = (RNG.standard_normal([sizes[c] for c in names]) for names in ins.split(","))
     result = np.empty([sizes[c] for c in out])
-    multiply = product(letters, library, threads)(a, b, result)
+    multiply = product(letters, library, threads, lambda: None)(a, b, result)
     for _ in range(2):  # the arrays that it was bound to may change
         multiply()
         np.testing.assert_allclose(result, np.einsum(letters, a, b), rtol=1e-12, atol=1e-12)
@@ -206,7 +206,7 @@ def test_libraries_read_backwards(library: str) -> None:
     if library == TORCH:
         pytest.importorskip("torch")
     a, b, result = RNG.standard_normal((7, 9)), RNG.standard_normal((9, 5)), np.empty((7, 5))
-    multiply = product("mk,kn->mn", library, 2)(a[::-1], b[:, ::-1], result)
+    multiply = product("mk,kn->mn", library, 2, lambda: None)(a[::-1], b[:, ::-1], result)
     for _ in range(2):
         multiply()
         np.testing.assert_allclose(result, a[::-1] @ b[:, ::-1], rtol=1e-12)

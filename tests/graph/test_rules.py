@@ -316,9 +316,9 @@ def test_choices_of_equal_layers_are_taken_together() -> None:
     """So the time does not grow with the square of their number."""
 
     class Counted(Rewriter):
-        def _taken(self, graph):
-            rounds.append(found := super()._taken(graph))
-            return found
+        def _paying(self, graph):
+            rounds.append(paying := super()._paying(graph))
+            return paying
 
     def taken(layers):
         rounds.clear()

@@ -92,6 +92,9 @@ class GpuThread:
         brought = self.warp.meet(("shuffle", mask), self.lanes(mask), self.lane, value)
         return brought.get(lane % 32, 0xDEADBEEF)
 
+    def butterfly(self, mask, value, bits, last):
+        return self.shuffle(mask, value, self.lane ^ bits, last)
+
     def barrier(self, _):
         self.block.meet("barrier", self.block.members, self.number, None)
 
@@ -114,6 +117,7 @@ def _guarded(act):
 def _callbacks():
     yield "vote.ballot.sync", ctypes.CFUNCTYPE(I32, I32, U8), GpuThread.ballot
     yield "shfl.sync.idx.i32", ctypes.CFUNCTYPE(I32, I32, I32, I32, I32), GpuThread.shuffle
+    yield "shfl.sync.bfly.i32", ctypes.CFUNCTYPE(I32, I32, I32, I32, I32), GpuThread.butterfly
     yield "barrier.cta.sync.aligned.all", ctypes.CFUNCTYPE(None, I32), GpuThread.barrier
     for name in REGISTERS:
         yield name, ctypes.CFUNCTYPE(I32), lambda thread, name=name: thread.registers[name]

@@ -158,6 +158,7 @@ for source in KERNELS.values():
 
 
 OWN = {
+    "drain",
     *("entry", "reserve", "take", "give", "grow", "free_tape", "clear", "poll"),
     *("remainder", "fused", "mantissa", "exponent", "scale"),
 }

@@ -1,4 +1,4 @@
-"""`native(text)` compiles LLVM text that defines `@entry`, and adds the `@drain` that every kernel has."""
+"""`native(text)` compiles LLVM text that defines `@entry`, and adds `@drain` and `@share`, which every kernel has."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import llvmlite.binding as llvm
 import pytest
 
+from slangrad.llvm.cpu import SHARE
 from slangrad.runtime.cpu import NativeKernel
 
 COMMON = """
@@ -67,7 +68,7 @@ def native() -> Iterator[Callable[..., NativeKernel]]:
     def compile_kernel(
         text: str, *, drain: bool = True, delayed: bool = False, **settings: object
     ) -> NativeKernel:
-        module = llvm.parse_assembly(text + COMMON)
+        module = llvm.parse_assembly(text + COMMON + SHARE.replace(" #0", ""))
         module.verify()
         machine = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
         engine = llvm.create_mcjit_compiler(module, machine)
@@ -76,6 +77,7 @@ def native() -> Iterator[Callable[..., NativeKernel]]:
         kernel = NativeKernel(
             entry=engine.get_function_address("entry"),
             drain=engine.get_function_address("drain") if drain else 0,
+            share=engine.get_function_address("share") if drain else 0,
             **{"name": "kernel", "argument_size": 0, **settings},
         )
         if not delayed:

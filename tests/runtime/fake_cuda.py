@@ -342,7 +342,7 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle((summed, compiled, function))
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, handle, threads, shared):
-        assert threads == 128 and shared == self.shared.get(handle, 0)
+        assert threads in (128, 256, 512) and shared == self.shared.get(handle, 0)
         return Result.CUDA_SUCCESS, 2
 
     def cuFuncSetAttribute(self, function, name, value):

@@ -833,3 +833,156 @@ def test_arrays_of_other_libraries(device, module):
     ):
         with pytest.raises(BufferError, match=message):
             wrong()
+
+
+LIGHT = """
+[Differentiable]
+double light(DiffTensor<double, 2> q, no_diff double x, int count)
+{
+    double left = 1 + x;
+    for (int i = 0; i < count; i++)
+        left *= 1 - q[i, 0] * exp(-x * q[i, 1]) - left * q[i, 1];
+    return left;
+}
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_values_that_reverse_mode_reads_again(device, count):
+    """The numbers of the CPU, and finite differences; elements lie apart in memory."""
+    q, x = np.random.default_rng(3).uniform(0.1, 0.4, (max(count, 1), 4)), np.linspace(0.5, 1.5, 3)
+
+    def gradient(device):
+        light = spy.Module.load_from_source(device, "light", LIGHT).light
+        values = spy.Tensor.from_numpy(device, q.copy())[:, 1:3].with_grads()
+        y = spy.Tensor.zeros(device, (3,), "double").with_grads(spy.Tensor.ones(device, (3,), "double"))
+        light.bwds(values, spy.Tensor.from_numpy(device, x), count, _result=y)
+        return values.grad.to_numpy()
+
+    def loss(part):
+        left = 1 + x
+        for opacity, rate in part[:count]:
+            left = left * (1 - opacity * np.exp(-x * rate) - left * rate)
+        return left.sum()
+
+    part, differences = q[:, 1:3].copy(), np.zeros_like(q[:, 1:3])
+    for place in np.ndindex(part.shape):
+        step = np.zeros_like(part)
+        step[place] = 1e-6
+        differences[place] = (loss(part + step) - loss(part - step)) / 2e-6
+    found = gradient(device)
+    np.testing.assert_allclose(found, gradient(spy.create_device("cpu")), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-9)
+
+
+def test_fast_math_has_the_derivatives_of_the_exact_functions():
+    text = "[Differentiable] float wave(float x) { return sin(x) * exp(-x * x) / sqrt(1 + x * x) + log(1 + x * x); }"
+    x = np.linspace(-2, 2, 9).astype(np.float32)
+
+    def gradient(name, **options):
+        device = spy.create_device(name, options=spy.Options(**options))
+        inputs = spy.Tensor.from_numpy(device, x).with_grads()
+        y = spy.Tensor.zeros(device, x.shape, "float").with_grads(spy.Tensor.ones(device, x.shape, "float"))
+        spy.Module.load_from_source(device, "wave", text).wave.bwds(inputs, _result=y)
+        return inputs.grad.to_numpy()
+
+    with fake_gpu():
+        np.testing.assert_allclose(gradient("cuda", fast_math=True), gradient("cpu"), rtol=1e-5, atol=1e-6)
+
+
+SQUARES = """
+[Differentiable]
+double square(ITensor<double, 1> table, int index, double weight) { return table[index] * table[index] * weight; }
+"""
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 0), (1, 1), (3, 37), (5, 600)])
+@pytest.mark.parametrize("step", [1, 3])
+def test_gradients_of_a_table_of_a_group(device, size, count, step):
+    """Reverse mode, forward mode and finite differences agree, for tables whose elements lie apart, too."""
+    rng = np.random.default_rng(size)
+    table, direction = rng.uniform(1, 2, (2, step * size))
+    index, weight = rng.integers(0, size, count, dtype=np.int32), rng.uniform(-1, 1, count)
+    module = spy.Module.load_from_source(device, "squares", SQUARES)
+
+    def placed(values):
+        return spy.Tensor.from_numpy(device, values.copy())
+
+    def doubles():
+        return spy.Tensor.zeros(device, (count,), "double")
+
+    given = placed(index), placed(weight)
+    rows = placed(table)[::step].with_grads()
+    result = doubles().with_grads(spy.Tensor.ones(device, (count,), "double"))
+    module.square.bwds(rows, *given, _result=result)
+    gradient = rows.grad.to_numpy()
+    tangent = placed(table)[::step].with_grads(placed(direction)[::step])
+    change = doubles().with_grads()
+    module.square.fwds(tangent, *given, _result=change)
+    np.testing.assert_allclose(
+        change.grad.to_numpy().sum(), gradient @ direction[::step], rtol=1e-12, atol=1e-12
+    )
+    values, differences = table[::step], np.zeros(size)
+    for place in range(size):
+        moved = np.eye(size)[place] * 1e-6
+        both = [((values + sign * moved)[index] ** 2 * weight).sum() for sign in (1, -1)]
+        differences[place] = (both[0] - both[1]) / 2e-6
+    np.testing.assert_allclose(gradient, differences, rtol=1e-7, atol=1e-7)
+    product, _, _ = spy.hvp(module.square, (rows.detach(), *given), (placed(direction)[::step], None, None))
+    expected = 2 * direction[::step] * np.bincount(index, weight, size)
+    np.testing.assert_allclose(product.to_numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+POLYNOMIAL = """
+[Differentiable]
+float polynomial(DiffTensor<float, 1> q, no_diff float at, int count)
+{
+    float sum = 0;
+    for (int i = 0; i < count; i++)
+        sum = sum * at + q[i];
+    return sum;
+}
+"""
+
+
+@pytest.mark.parametrize("length", [8, 5])
+def test_checks_that_the_launch_decides(device, length):
+    """Where an index is out of range, the form with all checks reports it, and the other adds are made."""
+    at = np.arange(200, dtype=np.float32) % 3
+    q = spy.Tensor.zeros(device, (length,), "float").with_grads(spy.Tensor.zeros(device, (length,), "float"))
+    y = spy.Tensor.zeros(device, at.shape, "float").with_grads(spy.Tensor.ones(device, at.shape, "float"))
+    polynomial = spy.Module.load_from_source(device, "polynomial", POLYNOMIAL).polynomial
+    polynomial.bwds(q, spy.Tensor.from_numpy(device, at), 8, _result=y)
+    if length < 8:
+        with pytest.raises(IndexError, match="5"):
+            device.synchronize()
+    expected = [(at.astype(float) ** (7 - i)).sum() for i in range(length)]
+    assert q.grad.to_numpy().tolist() == expected
+
+
+DOT = """
+float dot_of_row(Tensor<float, 2> a, int row, Tensor<float, 1> b, int count)
+{
+    float sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += a[row, i] * b[i];
+    return sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "length", "count"), [(3, 5, 5), (3, 5, 0), (1, 1, 1), (3, 4, 5), (0, 2, 2)])
+def test_loops_without_checks(device, rows, length, count):
+    """The launch decides; an index out of range reads zero and is reported as ever."""
+    a, b = (
+        np.arange(rows * 5, dtype=np.float32).reshape(rows, 5)[:, :length],
+        np.arange(length, dtype=np.float32),
+    )
+    module = spy.Module.load_from_source(device, "dots", DOT)
+    tensors = spy.Tensor.from_numpy(device, a), spy.Tensor.from_numpy(device, b)
+    result = spy.Tensor.zeros(device, (rows,), "float")
+    module.dot_of_row(tensors[0], spy.grid((rows,)), tensors[1], count, _result=result)
+    if rows and count > length:
+        with pytest.raises(IndexError):
+            device.synchronize()
+    assert result.to_numpy().tolist() == (a[:, :count] @ b[:count]).tolist()

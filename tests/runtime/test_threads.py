@@ -136,7 +136,7 @@ def test_without_room_for_threads_there_are_fewer(
         start(thread)
 
     monkeypatch.setattr("slangrad.runtime.cpu.POOL", pool)
-    monkeypatch.setattr("slangrad.base.process.threads._told", [])
+    monkeypatch.setattr("slangrad.base.process.threads._warned", [])
     monkeypatch.setattr(threading.Thread, "start", refuse)
     kernel = native(SLEEP, argument_size=16, granularity=64)
     device = cpu(4)

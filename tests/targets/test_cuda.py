@@ -7,9 +7,13 @@ import pytest
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.base.traits import CPU, CUDA
 from slangrad.check.modules import CheckedProgram
+from slangrad.ir.ops.core import walk
 from slangrad.llvm.machine import nvptx
 from slangrad.pipeline import compile_kernel, target_of
+from slangrad.targets import cuda
+from tests.flat import flat_kernel_of
 from tests.targets.test_c_text import BODIES, CURVE, HEAD
 
 
@@ -137,18 +141,24 @@ def test_groups_of_too_many_threads_are_refused():
 @pytest.mark.parametrize(
     ("body", "shuffles", "ballots"),
     [
-        ("k[i] = WaveActiveSum(k[i]);", 5, 2),  # one ballot for the edge of the grid, one for the check of k
-        ("d[i] = WaveActiveMax(d[i]);", 10, 2),
-        ("k[i] = WaveReadLaneAt(k[i], 3);", 1, 2),
-        ("k[i] = int(WaveActiveCountBits(x[i] > 1));", 0, 3),
-        ("if (x[i] > 1) k[i] = WaveActiveMin(k[i]); else k[i] = WaveReadLaneFirst(k[i]);", 6, 6),
+        (
+            "k[i] = WaveActiveSum(k[i]);",
+            5 + 5,
+            1,
+        ),  # of all lanes, and of some; a ballot for the edge of the grid
+        ("d[i] = WaveActiveMax(d[i]);", 10 + 10, 1),
+        ("k[i] = WaveReadLaneAt(k[i], 3);", 1, 1),
+        ("k[i] = int(WaveActiveCountBits(x[i] > 1));", 0, 2),
+        ("if (x[i] > 1) k[i] = WaveActiveMin(k[i]); else k[i] = WaveReadLaneFirst(k[i]);", 11, 3),
         ("for (int j = 0; j < k[i]; j++) y[i] += WaveReadLaneAt(x[j], j);", 1, 3),
-        ("for (int j = 0; j < 3; j++) y[i] += WaveReadLaneAt(x[j], j);", 3, 3),
+        ("for (int j = 0; j < 3; j++) y[i] += WaveReadLaneAt(x[j], j);", 3, 1),
     ],
 )
 def test_waves_exchange_by_shuffles(body, shuffles, ballots):
     text = ptx(main(body))
-    counts = [len(re.findall(rf"\b{name}\b", text)) for name in (r"shfl\.sync\.idx", r"vote\.sync\.ballot")]
+    counts = [
+        len(re.findall(rf"\b{name}\b", text)) for name in (r"shfl\.sync\.(idx|bfly)", r"vote\.sync\.ballot")
+    ]
     assert counts == [shuffles, ballots] and ".reqntid 32, 1, 1" in text
 
 
@@ -193,3 +203,80 @@ def test_target_switches_take_the_case_of_cuda():
         "__target_switch { case cpu: y[i] = 1; return; case cuda: y[i] = 7.25; return; default: y[i] = 3; }"
     )
     assert re.search(r"st\.global\.b32 \t\[%rd\d+\], 1088946176;", ptx(main(body)))  # the bits of 7.25
+
+
+LONG_LOOP = """
+[Differentiable]
+float light(DiffTensor<float, 1> q, no_diff float x)
+{
+    float left = 1;
+    for (int i = 0; i < 100; i++)
+        left *= 1 - q[i] * exp(-x * x * q[i]);
+    return left;
+}
+[shader("compute")] [numthreads(32, 1, 1)]
+void kernel(uint3 id : SV_DispatchThreadID, uniform DiffTensor<float, 1> q, uniform float* x) { bwd_diff(light)(q, x[id.x], 1); }
+"""
+
+
+def test_reverse_mode_keeps_fewer_values_of_loops_than_on_a_cpu():
+    """The product so far alone; elements of tensors are read again, and exponentials computed."""
+
+    def arrays(traits):
+        return sum(op.name == "alloc" for op in walk(flat_kernel_of(LONG_LOOP, traits).function.region))
+
+    assert arrays(CUDA) == 1 < arrays(CPU)
+
+
+@pytest.mark.parametrize(
+    ("body", "instructions"),
+    [
+        ("y[i] = exp(x[i]) + log(x[i]);", ["ex2.approx.ftz.f32", "lg2.approx.f32"]),
+        ("y[i] = exp2(x[i]) + log2(x[i]) + log10(y[i]);", ["ex2.approx.ftz.f32", *["lg2.approx.f32"] * 2]),
+        ("y[i] = sin(x[i]) + cos(x[i]);", ["sin.approx.ftz.f32", "cos.approx.ftz.f32"]),
+        ("y[i] = x[i] / y[i] + sqrt(x[i]);", ["div.approx.f32", "sqrt.approx.f32"]),
+        ("y[i] = rsqrt(x[i]);", ["rsqrt.approx.f32"]),
+        ("y[i] = float(exp(half(x[i])));", ["ex2.approx.ftz.f32"]),
+        ("d[i] = exp(d[i]) / 3 + sqrt(d[i]);", []),  # doubles as always
+    ],
+)
+def test_fast_math_has_approximate_instructions(body, instructions):
+    fast, exact = ptx(main(body), fast_math=True), ptx(main(body))
+    found = re.findall(r"\b\w+\.approx[.\w]*", fast)
+    assert sorted(found) == sorted(instructions)
+    assert ".approx" not in exact
+
+
+def test_fast_math_adds_in_another_order_unless_code_relies_on_rounding():
+    """A number that is added and subtracted again goes, but not beside a function of the library."""
+
+    def additions(body, **options):
+        return len(re.findall(r"\b(?:add|sub)(?:\.rn)?\.f32", ptx(main(body), **options)))
+
+    sums = "float a = x[i]; y[i] = ((a + 1e8f) - 1e8f) + a * a;"
+    library = sums + " x[i] = pow(x[i], 0.3f);"
+    assert (additions(sums), additions(sums, fast_math=True)) == (2, 0)
+    assert additions(library) == additions(library, fast_math=True) >= 2
+
+
+def test_fast_math_changes_nothing_on_a_cpu():
+    text = '[shader("compute")] [numthreads(32, 1, 1)] void kernel(uint3 id : SV_DispatchThreadID, uniform float* x)'
+    text += "{ x[id.x] = exp(x[id.x]) / 3; }"
+    programs = [flat_kernel_of(text, CPU, fast_math=fast).program for fast in (False, True)]
+    assert str(programs[0]) == str(programs[1])
+
+
+@pytest.mark.parametrize(
+    ("index", "checks"), [("i", [0, 2]), ("i + int(id.x)", [0, 2]), ("int(y[i])", [1, 3])]
+)
+def test_loops_over_tensors_have_a_form_without_checks(index, checks):
+    """The launch chooses between two forms. Checks of an index from memory stay in both."""
+    text = f"""
+    [shader("compute")] [numthreads(32, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform Tensor<float, 1> a, uniform RWTensor<float, 1> y, uniform int n)
+    {{ float sum = 0; for (int i = 0; i < n; i++) sum += a[{index}]; y[id.x] = sum; }}
+    """
+    kernel = cuda.find_sums(flat_kernel_of(text, CUDA)).kernel
+    (choice,) = [op for op in kernel.region.ops if op.name == "if"]
+    counts = [sum(inner.name == "in_bounds" for inner in walk(region)) for region in choice.regions]
+    assert counts == checks

@@ -203,9 +203,9 @@ def line_of(function: Function) -> str:
     """The function with its settings: `Function(P.step.map(x=(0,)).bwds)`."""
     settings = function._settings
     owner = "" if function.struct is None else f"{function.struct.name}."
-    said = [*map(repr, settings.map_positional), *(f"{k}={v!r}" for k, v in settings.map_named.items())]
-    changes = [f".map({_short(', '.join(said))})"] if said else []
-    changes += [".set(...)"] * bool(settings.given)
+    mapped = [*map(repr, settings.map_positional), *(f"{k}={v!r}" for k, v in settings.map_named.items())]
+    changes = [f".map({_short(', '.join(mapped))})"] if mapped else []
+    changes += [".set(...)"] * bool(settings.sources)
     changes += [f".call_group_shape({settings.group})"] * (settings.group is not None)
     changes += [f".lanes({settings.lanes})"] * (settings.lanes != 0)
     changes += [f".return_type({_kind(settings.result)})"] * (settings.result is not None)

@@ -262,7 +262,7 @@ class Function(Unique):
         return self._setting(written)
 
     def _setting(self, source: GlobalSource) -> Function:
-        return self._with(given=(*self._settings.given, source))
+        return self._with(sources=(*self._settings.sources, source))
 
     def _asking(self, ask: Callable[..., Mapping[str, object]]) -> GlobalSource:
         """A callable without parameters; one that has a parameter gets the function."""
@@ -337,7 +337,7 @@ class Function(Unique):
         parameters by name; with an encoder it runs later. CallError (E1017, E1018) for unknown names and missing
         values."""
         kernel = self.dispatched_kernel()
-        values = gathered(self._settings.given)
+        values = gathered(self._settings.sources)
         merge(values, vars or {})
         dispatched = {name: self._dispatched(value) for name, value in parameters.items()}
         kernel.dispatch(thread_count, values, command_encoder, **dispatched)

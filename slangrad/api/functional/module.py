@@ -72,7 +72,7 @@ class Module(Unique, Names):
         self._layout: SlangProgramLayout | None = None
         self.link = tuple(link)
         self._generation = self.session.generation
-        self._found: dict[str, Function | None] = {}  # in this generation
+        self._fresh_functions: dict[str, Function | None] = {}  # in this generation
         self._functions: dict[str, Function] = {}  # in all of them
         self._structs: dict[str, Struct] = {}
         self._with_constants: dict[str, Module] = {}
@@ -84,7 +84,7 @@ class Module(Unique, Names):
         if self._generation.expired:
             self.session.refresh()
             self._generation = self.session.generation
-            self._found = {}
+            self._fresh_functions = {}
         module = self._generation.of(self._loaded)
         if module.layout is None:
             module.layout = lambda: self.layout
@@ -210,10 +210,12 @@ class Module(Unique, Names):
 
     def find_function(self, name: str) -> Function | None:
         """The functions of a name, generic arguments perhaps in it; None when there are none."""
-        if self._generation.expired or name not in self._found:
+        if self._generation.expired or name not in self._fresh_functions:
             module = self.known
-            self._found[name] = self._find(module, name, name, lambda view: view.find_functions(name), None)
-        return self._found[name]
+            self._fresh_functions[name] = self._find(
+                module, name, name, lambda view: view.find_functions(name), None
+            )
+        return self._fresh_functions[name]
 
     def _find(
         self, module: KnownModule, label: str, name: str, views: Find, struct: Struct | None

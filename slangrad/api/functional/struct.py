@@ -106,7 +106,7 @@ class Struct(Unique, Names, SlangType):
         return types
 
     @property
-    def _given(self) -> Type:
+    def _checked(self) -> Type:
         """The type as it is now: a reload may have changed it."""
         generation = self.module.known.generation
         if self._made_in is not generation:
@@ -117,8 +117,8 @@ class Struct(Unique, Names, SlangType):
             self._made_in, self._type, self._functions = generation, t, {}
         return self._type
 
-    @_given.setter
-    def _given(self, t: Type) -> None:
+    @_checked.setter
+    def _checked(self, t: Type) -> None:
         self._type = t
 
     def __repr__(self) -> str:

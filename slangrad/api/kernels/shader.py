@@ -201,7 +201,7 @@ class ComposedModule(SlangModule):
         super().__init__(modules[0].session, modules[0].loaded)
         self.name = name
         self.source_modules = tuple(modules)
-        self._given = tuple(type_conformances)
+        self._conformances = tuple(type_conformances)
 
     @property
     def entry_points(self) -> list[SlangEntryPoint]:
@@ -215,7 +215,7 @@ class ComposedModule(SlangModule):
         if len(owners) > 1:
             both = " and ".join(f"'{owner.name}'" for owner in owners)
             raise CallError("E1020", f'Entry point "{name}" is in {both}', (), "ask one of these modules")
-        conformances = (*self._given, *conformances_of(type_conformances))
+        conformances = (*self._conformances, *conformances_of(type_conformances))
         return (owners or self.source_modules)[0].entry_point(name, conformances)
 
 

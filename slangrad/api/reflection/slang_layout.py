@@ -186,7 +186,7 @@ class SlangProgramLayout:
         self._names.clear()
         before, self._types = self._types.values(), {}
         for t in before:
-            again = _found_again(t, types)
+            again = _type_after_reload(t, types)
             if again is not None and again not in self._types:
                 t.reload(again, types)
                 self._types[again] = t
@@ -198,7 +198,7 @@ class SlangProgramLayout:
                 self._functions[owner, name] = function
 
 
-def _found_again(t: SlangType, types: ModuleTypes) -> Type | None:
+def _type_after_reload(t: SlangType, types: ModuleTypes) -> Type | None:
     if t.checked in (VOID, UNKNOWN):
         return t.checked
     return None if t.is_generic else types.find(t.spelled)

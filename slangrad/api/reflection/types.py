@@ -81,7 +81,7 @@ class ReflectionContext:
         self.view = view
         self.types = ModuleTypes(view)  # its own: those of the module may know the device
         self.lock = lock
-        self._made: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
+        self._layouts: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
 
     @property
     def program(self) -> CheckedProgram:
@@ -90,9 +90,9 @@ class ReflectionContext:
     def make(self, kind: Callable[..., Made], *parts: object) -> Made:
         """`kind(self, *parts)`, the same object for the same parts as long as it is referenced."""
         with self.lock:
-            kept = cast("Made | None", self._made.get((kind, parts)))
+            kept = cast("Made | None", self._layouts.get((kind, parts)))
             if kept is None:
-                kept = self._made[kind, parts] = kind(self, *parts)
+                kept = self._layouts[kind, parts] = kind(self, *parts)
             return kept
 
     def type_of(self, t: Type) -> TypeReflection:
@@ -154,11 +154,11 @@ class ReflectionContext:
             return [self.make(Attribute, attribute) for attribute in user_attributes(program, declaration)]
 
 
-def expect(value: object, kind: type[Made], where: str) -> Made:
+def expect(value: object, kind: type[Made], call: str) -> Made:
     """The argument of a lookup; CallError (E1015) where it is of another class."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
-        message = f"{where}: {type(value).__name__} is not {article} {kind.__name__}"
+        message = f"{call}: {type(value).__name__} is not {article} {kind.__name__}"
         note = "layout.find_type_by_name(name) finds types" if kind is TypeReflection else None
         raise CallError("E1015", message, (), note)
     return value

@@ -231,8 +231,8 @@ class Generation:
                 loaded: module.parsed for loaded, module in self._known.items() if module.parsed is not None
             }
             steps = steps_of(checked, needed)
-            said = (self.settings, self.target, self._defines, self._places)
-            return None if steps is None else recipe_of(*said, steps)
+            inputs = (self.settings, self.target, self._defines, self._places)
+            return None if steps is None else recipe_of(*inputs, steps)
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """The imports of a kernel that sees a module and all that it sees."""
@@ -272,18 +272,18 @@ class of_generation(Generic[Found]):
 class CheckedSession:
     """A session for kernels of check mode: the same program, compiled with checks."""
 
-    __slots__ = ("_made", "_make_compiler", "kernels", "lock", "settings", "target")
+    __slots__ = ("_compiler", "_make_compiler", "kernels", "lock", "settings", "target")
 
     def __init__(self, session: Generation, make_compiler: Callable[[Options], KernelCompiler]) -> None:
         self.lock, self.target = session.lock, session.target
         self._make_compiler = make_compiler
-        self._made: KernelCompiler | None = None
+        self._compiler: KernelCompiler | None = None
         self.kernels: dict[str, Compiled] = {}
         self.settings: Options = replace(session.settings, check=True)
 
     @property
     def compiler(self) -> KernelCompiler:
-        if self._made is None:
+        if self._compiler is None:
             with self.lock:
-                self._made = self._made or self._make_compiler(self.settings)
-        return self._made
+                self._compiler = self._compiler or self._make_compiler(self.settings)
+        return self._compiler

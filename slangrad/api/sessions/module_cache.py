@@ -26,8 +26,8 @@ class ModuleCache:
 
     def __init__(self, folder: Path, include_paths: Iterable[str | Path], macros: Mapping[str, str]) -> None:
         roots = dict.fromkeys(_whole(Path(path)) for path in (*include_paths, Path()))
-        said = content_key(FORMAT, tuple(map(str, roots)), tuple(sorted(macros.items())))
-        own_folder = _whole(folder) / said
+        key = content_key(FORMAT, tuple(map(str, roots)), tuple(sorted(macros.items())))
+        own_folder = _whole(folder) / key
         own_folder.mkdir(parents=True, exist_ok=True)
         self.folders = [CacheFolder(own_folder / str(number), root) for number, root in enumerate(roots)]
         self._kept: dict[Path, SourceFile] = {}

@@ -196,11 +196,11 @@ class SlangSession(LoadsModules):
         self.module_cache = None if module_cache is None else self._cache_in(module_cache)
         self.generation = Generation(self, self._defines)
         self._named: dict[str, LoadedModule] = {}
-        self._given: dict[str, LoadedModule] = {}
+        self._provided_modules: dict[str, LoadedModule] = {}
         self._whole: WeakBag[LoadedModule] = (
             WeakBag()
         )  # these two, and texts whose name another one has taken
-        self._made: dict[tuple[Step, tuple[LoadedModule, ...]], LoadedModule] = {}
+        self._built_modules: dict[tuple[Step, tuple[LoadedModule, ...]], LoadedModule] = {}
         device.sessions.add(self)
 
     def __repr__(self) -> str:
@@ -302,25 +302,29 @@ class SlangSession(LoadsModules):
 
     def add_precompiled(self, name: str, data: bytes, path: str | Path | None) -> LoadedModule:
         """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
-        where = Path(path or f"{name}{SUFFIX}")
+        file = Path(path or f"{name}{SUFFIX}")
         self.refresh()
         try:
             from_bytes(data)
         except ModuleFileError as problem:
-            raise CompileError([Diagnostic("E0330", f"'{where}' {problem}", None, problem.note)]) from None
+            raise CompileError([Diagnostic("E0330", f"'{file}' {problem}", None, problem.note)]) from None
         with self.lock:
-            return self._enter_given(name, ("precompiled", name, str(where), data.decode("latin-1")))
+            return self._enter_given(name, ("precompiled", name, str(file), data.decode("latin-1")))
 
     def _enter_given(self, name: str, step: Step) -> LoadedModule:
         """The module of a text; the same text of the same name is the same module."""
-        module = self._given.get(name)
+        module = self._provided_modules.get(name)
         if module is not None and module.step == step:
             return module
-        return self._enter(self._given, LoadedModule(self, name, step))
+        return self._enter(self._provided_modules, LoadedModule(self, name, step))
 
     def imported(self, name: str) -> LoadedModule | None:
         """The newest module of this name."""
-        modules = [module for module in (self._given.get(name), self._named.get(name)) if module is not None]
+        modules = [
+            module
+            for module in (self._provided_modules.get(name), self._named.get(name))
+            if module is not None
+        ]
         return max(modules, key=lambda module: module.number, default=None)
 
     def page(self, name: str, text: str) -> SlangModule:
@@ -331,7 +335,7 @@ class SlangSession(LoadsModules):
         """The module of a step; the same step is the same module."""
         with self.lock:
             module = LoadedModule(self, name, step, made_of, is_whole=False)
-            return self._made.setdefault((step, made_of), module)
+            return self._built_modules.setdefault((step, made_of), module)
 
     def _enter(self, modules: dict[str, LoadedModule], module: LoadedModule) -> LoadedModule:
         self.generation.of(module)

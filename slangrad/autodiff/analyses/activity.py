@@ -50,7 +50,7 @@ class Activity:
     """The active values and live ops of one region."""
 
     def __init__(self, space: VectorSpace, callees: Callees) -> None:
-        self._space = space
+        self.space = space
         self._callees = callees
         self._varied: set[Value] = set()
         self._useful: set[Value] = set()
@@ -61,7 +61,7 @@ class Activity:
     def analyze(self, region: Region, inputs: Iterable[Value], outputs: Iterable[Value]) -> Activity:
         """Follow `inputs` forwards and `outputs` backwards until a fixpoint (because of loops)."""
         self._varied.update(inputs)
-        self._useful.update(v for v in outputs if self._space.tangent(v.type) is not None)
+        self._useful.update(v for v in outputs if self.space.tangent(v.type) is not None)
         self._repeat(self._varied, lambda: self._vary(region))
         self._repeat(self._useful, lambda: self._use(region))
         self._mark(region)
@@ -103,7 +103,7 @@ class Activity:
             _VARY.get(op.name, Activity._vary_primitive)(self, op)
 
     def _spread(self, sources: Iterable[Value], target: Value) -> None:
-        if self._space.tangent(target.type) is not None and not self._varied.isdisjoint(sources):
+        if self.space.tangent(target.type) is not None and not self._varied.isdisjoint(sources):
             self._varied.add(target)
 
     def _vary_primitive(self, op: Op) -> None:
@@ -147,7 +147,7 @@ class Activity:
             _USE.get(op.name, Activity._use_primitive)(self, op)
 
     def _wanted(self, values: Iterable[Value]) -> None:
-        self._useful.update(v for v in values if self._space.tangent(v.type) is not None)
+        self._useful.update(v for v in values if self.space.tangent(v.type) is not None)
 
     def _use_primitive(self, op: Op) -> None:
         if _carries(op.name) and not self._useful.isdisjoint(op.results):

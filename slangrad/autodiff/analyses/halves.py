@@ -65,12 +65,12 @@ def unpacked(b: Builder, whole: Value, types: Sequence[Type]) -> list[Value]:
     """The values that were packed, of these types."""
     kinds = list(dict.fromkeys(types))
     fields = [b.emit("get", whole, index=i) for i in range(len(kinds))]
-    taken = dict.fromkeys(kinds, 0)
+    next_index = dict.fromkeys(kinds, 0)
     values = []
     for t in types:
         field = fields[kinds.index(t)]
-        values.append(field if field.type is t else b.emit("get", field, index=taken[t]))
-        taken[t] += 1
+        values.append(field if field.type is t else b.emit("get", field, index=next_index[t]))
+        next_index[t] += 1
     return values
 
 

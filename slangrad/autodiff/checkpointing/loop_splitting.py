@@ -64,8 +64,8 @@ class _Splitter(Rebuild):
         if how.whole_first:
             first = _Stretch(begin, b.emit("min", count, trips), count, how.trips)
             state, begin = list(_counted(self, b, op, first, state)), trips
-        some = b.emit("less", begin, count)
-        left = b.emit("select", some, b.emit("sub", count, begin), b.zero(count.type))
+        begins_inside = b.emit("less", begin, count)
+        left = b.emit("select", begins_inside, b.emit("sub", count, begin), b.zero(count.type))
         number = b.emit("div", b.emit("add", left, b.constant(count.type, how.trips - 1)), trips)
         segment, shared = self._segment(op, how)
 

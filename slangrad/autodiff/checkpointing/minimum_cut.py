@@ -52,18 +52,18 @@ class Network:
     def _saturate(self, levels: dict[int, int]) -> None:
         """Push flow along ways that go one level up at each step, until there are none."""
         untried = [list(edges) for edges in self._edges]
-        way: list[int] = []
+        path: list[int] = []
         while True:
-            node = self._to[way[-1]] if way else self.SOURCE
+            node = self._to[path[-1]] if path else self.SOURCE
             if node == self.SINK:
-                self._push(way)
-                way = []
+                self._push(path)
+                path = []
                 continue
             step = self._step(node, untried[node], levels)
             if step is not None:
-                way.append(step)
-            elif way:
-                untried[self._to[way.pop() ^ 1]].pop()
+                path.append(step)
+            elif path:
+                untried[self._to[path.pop() ^ 1]].pop()
             else:
                 return
 
@@ -75,8 +75,8 @@ class Network:
             untried.pop()
         return None
 
-    def _push(self, way: list[int]) -> None:
-        amount = min(self._room[i] for i in way)
-        for i in way:
+    def _push(self, path: list[int]) -> None:
+        amount = min(self._room[i] for i in path)
+        for i in path:
             self._room[i] -= amount
             self._room[i ^ 1] += amount

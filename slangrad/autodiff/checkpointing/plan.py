@@ -50,6 +50,10 @@ class Wishes:
     may_repeat: Callable[[Op], bool]  # of a call: its function asks for it and has no effects
     residuals: str = CUT  # see base/options.py
     runs_calls_again: bool = False  # rather than keep what calls hand over
+    keeping: int = 1  # see base/traits.py
+    reads_again: Callable[[Op], int | None] = lambda op: (
+        None
+    )  # the cost of a call that may read memory once more
 
 
 @dataclass(slots=True)
@@ -116,10 +120,10 @@ class _Choice:
         """Put a value into the network; the operands that it brings along."""
         if value in self._nodes:
             return []
-        again, there = self._nodes[value] = self._network.node(), self._network.node()
+        again, stored = self._nodes[value] = self._network.node(), self._network.node()
         op = self._repeatable(value)
         weight = self._tree.homes[value].runs
-        self._network.edge(again, there, weight * self._price_of_keeping(value, op))
+        self._network.edge(again, stored, weight * self._price_of_keeping(value, op))
         price = INFINITE if op is None else weight * self._price(op, value)
         self._network.edge(Network.SOURCE, again, price)
         operands = [] if op is None else [v for v in op.operands if not self._tree.is_at_hand(v)]
@@ -169,6 +173,8 @@ class _Choice:
         cost = PRIMITIVES[op.name].cost * _numbers(value.type) if op.name in PRIMITIVES else 0
         if value in self._tree.calls:
             cost = 0 if op in self._idle else self._tree.halves[op].cost
+        elif op.name == "call" and not self._wishes.may_repeat(op):
+            cost = self._wishes.reads_again(op) or 0
         elif holds_array(value.type):
             cost = VIEW if self._tree.is_view(value) else _words(value.type)
         return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
@@ -177,7 +183,7 @@ class _Choice:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
         words, in_loop = _words(value.type), self._tree.homes[value].loop is not None
         in_memory = in_loop or self._tree.handed
-        price = KEEP + KEEP_WORD * words if in_memory else KEEP_IN_ARM * words
+        price = (KEEP + KEEP_WORD * words) * self._wishes.keeping if in_memory else KEEP_IN_ARM * words
         unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
         if value in self._tree.calls:
             return (HANDING + price) * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
@@ -207,12 +213,15 @@ class _Choice:
         if op is None:
             return self._tree.calls.get(value)
         if op.name not in PRIMITIVES:
-            return op if op.name == "call" and self._wishes.may_repeat(op) else None
+            return op if op.name == "call" and self._may_call_again(op) else None
         if primitive_effect(op.name, op.operands) != PURE:
             return None
         if holds_array(value.type) and op.name not in MAKES_SMALL_ARRAYS and not self._tree.is_view(value):
             return None
         return op if all(map(self._is_readable, op.operands)) else None
+
+    def _may_call_again(self, op: Op) -> bool:
+        return self._wishes.may_repeat(op) or self._wishes.reads_again(op) is not None
 
     def _is_readable(self, operand: Value) -> bool:
         """Whether an operand may be had again: it is no tape, and no array that is overwritten."""

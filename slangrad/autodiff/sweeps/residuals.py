@@ -50,7 +50,7 @@ class SweepScope:
         self._source = source
         self._place = place
         self._ordinal = ordinal
-        self._found: dict[Value, Value] = {}
+        self._fetched: dict[Value, Value] = {}
 
     def nested(self, region: Region, ordinal: Value | None = None) -> SweepScope:
         """The scope of an arm, or of a loop's body."""
@@ -58,13 +58,13 @@ class SweepScope:
 
     def fetch(self, value: Value) -> Value:
         scope = self._of(value)
-        if value not in scope._found:
-            scope._found[value] = self._source.find(scope, value)
-        return scope._found[value]
+        if value not in scope._fetched:
+            scope._fetched[value] = self._source.find(scope, value)
+        return scope._fetched[value]
 
     def has(self, value: Value) -> bool:
         """Whether the value was fetched before."""
-        return value in self._of(value)._found
+        return value in self._of(value)._fetched
 
     def _of(self, value: Value) -> SweepScope:
         """The scope of a value's home."""
@@ -143,8 +143,8 @@ class Residuals:
     def _counted(self, scope: SweepScope, value: Value, iteration: Value) -> Value:
         counter = self.tree.counters[value]
         number = scope.b.emit("convert", iteration, type=value.type)
-        way = scope.b.emit("mul", number, scope.fetch(counter.step))
-        return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), way)
+        distance = scope.b.emit("mul", number, scope.fetch(counter.step))
+        return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), distance)
 
     def _again(self, scope: SweepScope, value: Value) -> Value:
         op = self._plan.again[value]

@@ -50,15 +50,15 @@ def planned(
     region: Region,
     inputs: Sequence[bool],
     results: Sequence[bool],
-    space: VectorSpace,
-    callees: Callees,
+    activity: Activity,
     wishes: Wishes,
     handed: bool = False,
 ) -> Planned:
-    """The dry run of `vjp`, or of `halves` if residuals are `handed` over."""
+    """The dry run of `vjp`, or of `halves` if residuals are `handed` over. `activity`: of no region yet."""
+    space = activity.space
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
-    activity = Activity(space, callees).analyze(region, varied, wanted)
+    activity.analyze(region, varied, wanted)
     refuse_memory_escape(region, activity)
     activity.make_derivatives(region)
     tree = LoopTree(region, activity.halves, handed)
@@ -241,8 +241,8 @@ class Reverse:
         if not callee.sink and not any(arriving):
             return
         cotangents = (to.or_zero(ct, r.type) for r, ct in zip(wanted, arriving, strict=True))
-        name, taken = self._derivative(scope, op, callee)
-        operands = (*map(scope.fetch, taken), *cotangents)
+        name, primals = self._derivative(scope, op, callee)
+        operands = (*map(scope.fetch, primals), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
         cotangents_of_inputs = scope.b.call(name, operands, [self._space.tangent_of(v.type) for v in varied])
         for v, ct in zip(varied, cotangents_of_inputs, strict=True):
@@ -255,9 +255,9 @@ class Reverse:
             return callee.derivative, op.operands
         if scope.runs_again(op):
             return halves.whole(), op.operands
-        taken = [v for v, flag in zip(op.operands, halves.takes, strict=True) if flag]
+        primals = [v for v, flag in zip(op.operands, halves.takes, strict=True) if flag]
         residuals = scope.tree.residuals.get(op)
-        return halves.reverse, taken if residuals is None else [*taken, residuals]
+        return halves.reverse, primals if residuals is None else [*primals, residuals]
 
 
 def _flipped(op: Op) -> Attributes:

@@ -74,9 +74,9 @@ class _KeptLock:
             self.taken = lock
 
     def release(self) -> None:
-        taken, self.taken = self.taken, None
-        if taken is not None:
-            taken.release()
+        lock, self.taken = self.taken, None
+        if lock is not None:
+            lock.release()
 
     def begin_in_child(self) -> None:
         """Release what was taken, and make new what was not."""

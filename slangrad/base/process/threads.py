@@ -17,7 +17,7 @@ from slangrad.base.process.warn import warn
 
 Value = TypeVar("Value")
 _NO_ROOM = "the system has no room for another thread ({}): slangrad goes on with fewer"
-_told: list[str] = []
+_warned: list[str] = []
 
 
 def start_thread(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread | None:
@@ -33,8 +33,8 @@ def start_thread(name: str, work: Callable[..., None], *arguments: object) -> th
 
 def _tell(message: str) -> None:
     """Once: calls that come after this one have no room, either."""
-    if not _told:
-        _told.append(message)
+    if not _warned:
+        _warned.append(message)
         warn(message, RuntimeWarning)
 
 

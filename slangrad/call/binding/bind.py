@@ -75,7 +75,7 @@ class BoundCall:
 
     @property
     def launchable(self) -> Launchable:
-        result = None if self.created is None else self.created.made
+        result = None if self.created is None else self.created.bound
         return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, result, self.group)
 
 
@@ -121,14 +121,16 @@ def bind_call(
     return call
 
 
-def set_group(call: BoundCall, asked: Sequence[int]) -> None:
+def set_group(call: BoundCall, group_shape: Sequence[int]) -> None:
     """Run the call in groups of this shape, padded with ones in front; groups of one call count as none."""
-    if len(asked) > call.call_dims:
-        message = f"call_group_shape dimensionality ({len(asked)}) must be <= call_shape dimensionality "
+    if len(group_shape) > call.call_dims:
+        message = (
+            f"call_group_shape dimensionality ({len(group_shape)}) must be <= call_shape dimensionality "
+        )
         message += f"({call.call_dims}): call_group_shape cannot have more dimensions than call_shape"
         raise CallError("E1014", message)
-    if prod(asked) > 1:
-        call.group = (*[1] * (call.call_dims - len(asked)), *asked)
+    if prod(group_shape) > 1:
+        call.group = (*[1] * (call.call_dims - len(group_shape)), *group_shape)
         for leaf in call.leaves:
             leaf.group()
 
@@ -184,8 +186,8 @@ def _bind_result(
             sources.append((node, wanted.index))
         return node, None, None
     if mode in REVERSE:
-        ones = results.ones(function.result, types) if function.result_differentiable else None
-        return None, None, ones
+        cotangent = results.ones(function.result, types) if function.result_differentiable else None
+        return None, None, cotangent
     return None, results.Created(function.result, spot, wanted.kind), None
 
 
@@ -210,8 +212,8 @@ ENDINGS = ("", *_DERIVED.split(), *(f"_{i}" for i in range(8)))
 class _Names:
     """Unique names of variables in the kernel; names derived from them are unique as well."""
 
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self._taken = set(reserved)
 
     def fresh(self, wanted: str) -> str:
         name = wanted

@@ -22,7 +22,7 @@ PARTIAL = "p"  # its letter among those of streams where groups at the border ar
 class LeafSource(NamedTuple):
     """The place of a leaf's value: the index of the given value, and the keys inside of it."""
 
-    given: int
+    value_index: int
     path: tuple[object, ...]
 
 
@@ -30,14 +30,14 @@ class ValuePlace(Protocol):
     """Anything with the place of a value, as a LeafSource."""
 
     @property
-    def given(self) -> int: ...
+    def value_index(self) -> int: ...
     @property
     def path(self) -> tuple[object, ...]: ...
 
 
 def found_at(values: Sequence[HostValue], place: ValuePlace) -> HostValue:
     """The value at a place among the values of a call."""
-    value = values[place.given]
+    value = values[place.value_index]
     for step in place.path:
         value = value[step]
     return value
@@ -59,7 +59,7 @@ class Launchable:
     @property
     def passed(self) -> list[tuple[Leaf, LeafSource]]:
         """The leaves of the caller's values; a result that the call makes is not among them."""
-        return [pair for pair in zip(self.leaves, self.sources) if pair[1].given >= 0]
+        return [pair for pair in zip(self.leaves, self.sources) if pair[1].value_index >= 0]
 
     def __repr__(self) -> str:
         leaves = ", ".join(leaf.label for leaf in self.leaves)

@@ -69,8 +69,8 @@ class ModuleIndex:
         data = store_of(self._options).get(self._key(source, macros))
         if data is None:
             return None
-        key, also, asked = json.loads(data)
-        requests, texts = tuple(Lookup(*lookup) for lookup in asked), dict[str, SourceFile]()
+        key, also, lookups = json.loads(data)
+        requests, texts = tuple(Lookup(*lookup) for lookup in lookups), dict[str, SourceFile]()
         if not all(self._is_same(request, texts) for request in requests):
             return None
         self._keep_text(source)
@@ -120,9 +120,9 @@ class ModuleIndex:
 
     def _key(self, source: SourceFile, macros: Macros) -> str:
         folders = tuple(map(str, self._files.include_paths))
-        here = str(Path().absolute())
-        said = (source.name, source.text, folders, here, macros)
-        return kernel_key(self._options, self._target, "module", *said)
+        working_folder = str(Path().absolute())
+        inputs = (source.name, source.text, folders, working_folder, macros)
+        return kernel_key(self._options, self._target, "module", *inputs)
 
     def keep(self, module: CheckedModule) -> None:
         """For later processes: a checked module, and those that it imports."""
@@ -141,12 +141,12 @@ class ModuleFacts:
     """Facts about the names of a module, on disk."""
 
     def __init__(self, module: str, options: Options, target: str) -> None:
-        self._said = (options, target, "fact", module)
+        self._inputs = (options, target, "fact", module)
         self._module = module
 
     @property
     def _store(self) -> Store:
-        return store_of(self._said[0])
+        return store_of(self._inputs[0])
 
     def get(self, kind: str, name: str) -> Json:
         """UNKNOWN where nothing is known."""
@@ -159,8 +159,8 @@ class ModuleFacts:
             self._store.put(key, json.dumps(value).encode())
 
     def _key(self, kind: str, name: str) -> str:
-        options, target, *said = self._said
-        return kernel_key(options, target, *said, kind, name)
+        options, target, *inputs = self._inputs
+        return kernel_key(options, target, *inputs, kind, name)
 
 
 def reachable(module: CheckedModule) -> list[CheckedModule]:

@@ -24,9 +24,9 @@ Named = tuple[str, str, int]  # an interface, a type that values of it can have,
 
 @dataclass(slots=True, frozen=True)
 class CallSettings:
-    """The settings of a function before its calls. `key` covers all but `given` and `globals`.
+    """The settings of a function before its calls. `key` covers all but `sources` and `globals`.
 
-    `given` are the sources of values outside of functions, `globals` the names that they gave in this call. `group`:
+    `sources` are the sources of values outside of functions, `globals` the names that they gave in this call. `group`:
     the shape of groups of calls.
     """
 
@@ -35,7 +35,7 @@ class CallSettings:
     map_named: Mapping[str, object] = field(default_factory=dict)
     result: HostValue = None
     order: int = 1  # in `hvp`: of the derivatives
-    given: tuple[GlobalSource, ...] = ()
+    sources: tuple[GlobalSource, ...] = ()
     globals: tuple[str, ...] = ()
     group: tuple[int, ...] | None = None
     conformances: tuple[Named, ...] = ()  # types behind interfaces
@@ -87,11 +87,11 @@ def gathered(sources: tuple[GlobalSource, ...]) -> Tree:
     """The values of a call. A value that is a callable itself is called, too."""
     tree: Tree = {}
     for source in sources:
-        merge(tree, _asked(source) if callable(source) else source)
+        merge(tree, _values_of(source) if callable(source) else source)
     return {name: value() if callable(value) else value for name, value in tree.items()}
 
 
-def _asked(source: Callable[[], Values]) -> Values:
+def _values_of(source: Callable[[], Values]) -> Values:
     values = source()
     if not isinstance(values, Mapping):
         raise CallError("E1013", f"set: the callable gave {type(values).__name__}, and a dict is needed")

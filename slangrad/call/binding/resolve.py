@@ -44,7 +44,7 @@ class Arguments:
 @dataclass(slots=True)
 class Survivor:
     function: FoundFunction
-    given: list[PassedArgument]
+    passed: list[PassedArgument]
     cost: tuple[int, int]  # of conversions; how many parameters keep their defaults
 
 
@@ -77,7 +77,7 @@ def resolve(
     survivors = [survivor for survivor in survivors if survivor.cost == best]
     if len(survivors) > 1:
         raise _ambiguity(name, survivors)
-    return survivors[0].function, survivors[0].given
+    return survivors[0].function, survivors[0].passed
 
 
 _LEVELS = {BACKWARD: ("backward",), HIGHER: ("backward",), TANGENT: ("backward", "forward")}
@@ -222,7 +222,7 @@ def _ambiguity(name: str, survivors: Sequence[Survivor]) -> ResolveException:
     for survivor in survivors:
         seen = ", ".join(
             f"{parameter.name}: {passed.marshal.described} as {passed.way.type}"
-            for parameter, passed in zip(survivor.function.parameters, survivor.given)
+            for parameter, passed in zip(survivor.function.parameters, survivor.passed)
         )
         details += [str(survivor.function.candidate), f"    {seen}"]
     message = (

@@ -19,7 +19,7 @@ from slangrad.base.source import SourceFile
 from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
 from slangrad.call.binding.bind import BoundCall
 from slangrad.call.compiling.kernel_source import ENTRY, KernelText, write_kernel
-from slangrad.call.compiling.recipe import Recipe, said_of
+from slangrad.call.compiling.recipe import Recipe, recipe_of_options
 from slangrad.call.compiling.together import CompileJob, MissingKernel, is_gathering
 from slangrad.call.plans.packing import PIPELINE, BlockPacker, Compiled, packer_of
 from slangrad.check.conforming import Conformance
@@ -87,7 +87,7 @@ class KernelCompiler:
             if key not in self._compiled and key not in self._entries:
                 self._answers[key] = answer
 
-    def _found(self, key: Hashable, on_disk: str) -> StoredKernel | None:
+    def _stored(self, key: Hashable, on_disk: str) -> StoredKernel | None:
         answer = self._answers.pop(key, b"")
         if not answer:
             return find_kernel(self.options, self.target, on_disk)
@@ -99,7 +99,7 @@ class KernelCompiler:
         key: Hashable,
         modules: Sequence[CheckedModule],
         seen_from: CheckedModule,
-        said: Mapping[str, object],
+        kernel: Mapping[str, object],
     ) -> None:
         """Raise MissingKernel in a thread that gathers missing kernels: it compiles them later, perhaps by a
         worker."""
@@ -107,8 +107,12 @@ class KernelCompiler:
             imports = [
                 (name, module.key) for name, module in self.program.modules.items() if module in modules
             ]
-            common = {"options": said_of(self.options), "imports": imports, "seen_from": seen_from.key}
-            raise MissingKernel(CompileJob(self, key, modules, {**said, **common}))
+            common = {
+                "options": recipe_of_options(self.options),
+                "imports": imports,
+                "seen_from": seen_from.key,
+            }
+            raise MissingKernel(CompileJob(self, key, modules, {**kernel, **common}))
 
     # --- kernels of calls ---
 
@@ -129,15 +133,15 @@ class KernelCompiler:
     ) -> Compiled:
         on_disk = self._disk_key("call", written.text, [module.key for module in modules])
         name = self._name_of(key, call)
-        stored = self._found(key, on_disk)
+        stored = self._stored(key, on_disk)
 
         def stages() -> CompiledKernel:
             return self._stages(call, name, written)
 
         if stored is None:
             callee, types = place_of(call.function.candidate.view.declaration), spelled(call.conformances)
-            said = {"page": [name, written.text], "callee": callee, "conformances": types}
-            self._refer(key, modules, modules[0], said)
+            kernel = {"page": [name, written.text], "callee": callee, "conformances": types}
+            self._refer(key, modules, modules[0], kernel)
             compiled = stages()
             keep_kernel(
                 self.options, on_disk, kernel_entry(compiled.image, compiled.arguments, compiled.used)
@@ -196,18 +200,18 @@ class KernelCompiler:
         )
         key = "" if conformances else self._disk_key("entry", place, generics, module.key)
         is_cached = entry_key not in self._answers
-        stored = self._found(entry_key, key)
+        stored = self._stored(entry_key, key)
         if stored is None:
-            said = {"entry": place, "generics": generics, "conformances": spelled(conformances)}
-            self._refer(entry_key, [module], module, said)
+            kernel = {"entry": place, "generics": generics, "conformances": spelled(conformances)}
+            self._refer(entry_key, [module], module, kernel)
             compiled = PIPELINE.compile_entry_point(
                 self.program, entry, self.options, self.target, conformances
             )
-            told = told_of(compiled)
+            extra = extra_of(compiled)
             keep_kernel(
-                self.options, key, kernel_entry(compiled.image, compiled.arguments, compiled.used, told)
+                self.options, key, kernel_entry(compiled.image, compiled.arguments, compiled.used, extra)
             )
-            stored, is_cached = StoredKernel(compiled.kernel, compiled.arguments, compiled.used, told), False
+            stored, is_cached = StoredKernel(compiled.kernel, compiled.arguments, compiled.used, extra), False
         named, read = stored.extra
         arguments = {(file, start, name): argument for file, start, name, argument in named}
         return CompiledEntry(
@@ -226,7 +230,7 @@ class KernelCompiler:
             raise _explained(error, source.name, written) from error
 
 
-def told_of(compiled: CompiledKernel) -> list[object]:
+def extra_of(compiled: CompiledKernel) -> list[object]:
     """The data of a CompiledEntry besides its kernel, as JSON."""
     arguments = [[*place_of(declared), argument] for declared, argument in compiled.parameters.items()]
     return [arguments, dict(sorted(compiled.read.items()))]

@@ -178,9 +178,9 @@ def _derivative(page: KernelPage, node: BoundNode, name: str) -> str:
         return node.take()
     assert isinstance(node, Composite) and node.tangent is not None
     page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
-    for leaf, taken in _derivative_leaves(node, name):
+    for leaf, incoming in _derivative_leaves(node, name):
         if leaf.role.takes:
-            page.say_before(f"{taken} = {leaf.take()};")
+            page.say_before(f"{incoming} = {leaf.take()};")
     return name
 
 
@@ -316,10 +316,10 @@ class _Orders:
         self.pairs: list[str] = []
         self.first = GradientCall(self.pairs.append)
 
-    def constant(self, declared: str, name: str, taken: str, paired: bool = False) -> None:
+    def constant(self, declared: str, name: str, argument: str, paired: bool = False) -> None:
         """`paired`: the function has a derivative by it, which the call does not need."""
         self.parameters.append(f"{declared} {name}")
-        self.taken.append(taken)
+        self.taken.append(argument)
         self.next.append(name)
         if paired:
             self.first.pair(f"{name}_pair", name)
@@ -339,8 +339,8 @@ def _higher(page: KernelPage) -> str:
         orders.constant(f"no_diff {spell_differential(result.type)}", result.name, _cotangent(page, result))
     for order in range(1, page.call.order + 1):
         page.functions += [(line, "") for line in _order(orders, order, page.call.function.static_callee)]
-    taken = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
-    return f"__order{page.call.order}({taken});"
+    arguments = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
+    return f"__order{page.call.order}({arguments});"
 
 
 def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument) -> None:

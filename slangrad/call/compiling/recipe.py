@@ -42,8 +42,8 @@ _PERFORM: dict[str, Callable[..., CheckedModule]] = {
 
 def perform(program: CheckedProgram, step: Sequence[str], made_of: Sequence[object]) -> CheckedModule:
     """Make a module in a program, of modules that are there."""
-    kind, *said = step
-    return _PERFORM[kind](program, made_of, *said)
+    kind, *inputs = step
+    return _PERFORM[kind](program, made_of, *inputs)
 
 
 def steps_of(checked: Mapping[Any, CheckedModule], needed: Iterable[CheckedModule]) -> list[object] | None:
@@ -73,7 +73,7 @@ def recipe_of(
     kept = [[str(cache.folder), str(cache.sources)] for cache in caches]
     return {
         "environment": environment,
-        "options": said_of(options),
+        "options": recipe_of_options(options),
         "target": target,
         "defines": dict(defines),
         "files": [[*map(str, paths)], sources_first, kept],
@@ -87,16 +87,16 @@ def files_of(recipe: Recipe) -> Files:
     return Files(paths, sources_first, [CacheFolder(Path(a), Path(b)) for a, b in kept])
 
 
-def said_of(options: Options) -> Recipe:
+def recipe_of_options(options: Options) -> Recipe:
     """Settings as JSON has them. Those of the folder for kernels are its place and size."""
     store = options.store
-    said = asdict(replace(options, store=None, dump=(), progress=False))
-    said |= {name: sorted(value) for name, value in said.items() if isinstance(value, frozenset)}
-    return {**said, "store": None if store is None else [os.path.dirname(store.folder), store.limit]}
+    recipe = asdict(replace(options, store=None, dump=(), progress=False))
+    recipe |= {name: sorted(value) for name, value in recipe.items() if isinstance(value, frozenset)}
+    return {**recipe, "store": None if store is None else [os.path.dirname(store.folder), store.limit]}
 
 
-def options_of(said: Recipe) -> Options:
-    store, limits = said["store"], Limits(**said["limits"])
-    warnings = {name: frozenset(said[name]) for name in ("disable_warnings", "warnings_as_errors")}
+def options_of(recipe: Recipe) -> Options:
+    store, limits = recipe["store"], Limits(**recipe["limits"])
+    warnings = {name: frozenset(recipe[name]) for name in ("disable_warnings", "warnings_as_errors")}
     kept = None if store is None else Store(*store)
-    return Options(**{**said, **warnings, "dump": (), "limits": limits, "store": kept})
+    return Options(**{**recipe, **warnings, "dump": (), "limits": limits, "store": kept})

@@ -100,7 +100,7 @@ def _run(jobs: list[CompileJob], options: Options, errors: dict[int, Exception])
     for waiting in jobs:
         (shared if waiting.message else private).append(waiting)
     unfinished, count = dict.fromkeys(shared), min(count, len(shared))
-    team = WORKERS.Team(shared, count) if count > 0 else nullcontext()
+    team = WORKERS.CompileWorkers(shared, count) if count > 0 else nullcontext()
     with shown(f"{len(jobs)} kernels", options.progress and several) as progress, team:
         ready = 0
         while job := next_job(private) or next_job(shared):

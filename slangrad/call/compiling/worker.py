@@ -23,7 +23,7 @@ from slangrad.base.process.threads import start_thread
 from slangrad.base.source import SourceFile
 from slangrad.cache import environment_key, kernel_entry
 from slangrad.call.binding.module_index import reachable
-from slangrad.call.compiling.compile import place_of, refuse_other_callee, told_of
+from slangrad.call.compiling.compile import extra_of, place_of, refuse_other_callee
 from slangrad.call.compiling.kernel_source import ENTRY
 from slangrad.call.compiling.recipe import Recipe, files_of, options_of, perform
 from slangrad.call.compiling.workers import READY, receive, send
@@ -63,7 +63,7 @@ class CompileWorker:
 
     def __init__(self) -> None:
         self._recipe: Recipe | None = None
-        self._made: tuple[CheckedProgram, dict[str, CheckedModule]]
+        self._program_modules: tuple[CheckedProgram, dict[str, CheckedModule]]
 
     def answer(self, message: bytes) -> bytes:
         """The bytes of a kernel; none where there is an error, which the parent finds itself."""
@@ -78,15 +78,15 @@ class CompileWorker:
             program.modules[name] = modules[key]
         view = Reflection(program, modules[message["seen_from"]])
         conformances = _conformances(view, message["conformances"])
-        said = options_of(message["options"]), message["program"]["target"], conformances
+        kernel = options_of(message["options"]), message["program"]["target"], conformances
         if "page" in message:
             name, text = message["page"]
-            compiled = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *said)
+            compiled = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *kernel)
             refuse_other_callee(program.modules[name].declaration, message["callee"])
             return kernel_entry(compiled.image, compiled.arguments, compiled.used)
         entry = _function(view, message["entry"], message["generics"])
-        compiled = pipeline.compile_entry_point(program, entry, *said)
-        return kernel_entry(compiled.image, compiled.arguments, compiled.used, told_of(compiled))
+        compiled = pipeline.compile_entry_point(program, entry, *kernel)
+        return kernel_entry(compiled.image, compiled.arguments, compiled.used, extra_of(compiled))
 
     def _program(self, recipe: Recipe) -> tuple[CheckedProgram, dict[str, CheckedModule]]:
         if recipe != self._recipe:
@@ -99,9 +99,12 @@ class CompileWorker:
             modules: list[CheckedModule] = []
             for step, made_of in recipe["steps"]:
                 modules.append(perform(program, step, [modules[number] for number in made_of]))
-            self._made = program, {part.key: part for module in modules for part in reachable(module)}
+            self._program_modules = (
+                program,
+                {part.key: part for module in modules for part in reachable(module)},
+            )
             self._recipe = recipe
-        return self._made
+        return self._program_modules
 
 
 def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> tuple[Conformance, ...]:

@@ -1,6 +1,6 @@
 """Processes that compile kernels for this one: `python -m slangrad compile-worker`, at the other end of two pipes.
 
-    with Team(jobs, 2):            two workers, which take jobs until there are none; they end with the block
+    with CompileWorkers(jobs, 2):            two workers, which take jobs until there are none; they end with the block
 
 A worker sends a frame when it is up. Then it takes messages (JSON) and answers each with the bytes of a kernel. The
 bytes are empty after an error, or if the worker has another compiler, LLVM or processor. Frames are a length and so
@@ -30,7 +30,7 @@ _LARGEST = 1 << 30  # bytes
 _running: set[subprocess.Popen[bytes]] = set()
 
 
-class Team:
+class CompileWorkers:
     """Workers for the jobs of a queue: `count`, or as many as the system can start."""
 
     def __init__(self, jobs: deque[CompileJob], count: int) -> None:
@@ -38,7 +38,7 @@ class Team:
         self._count = count if _can_start() else 0
         self._workers: list[tuple[subprocess.Popen[bytes], Thread | None]] = []
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> CompileWorkers:
         try:
             for _ in range(self._count):
                 self._start()

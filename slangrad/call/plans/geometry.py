@@ -26,7 +26,7 @@ CONTIGUOUS, STRIDED, REPEATED = "c", "s", "r"
 
 
 @dataclass(slots=True, frozen=True)
-class Stream:
+class StreamStrides:
     """Strides of one address or index along the call dimensions; `unit` is the stride of neighbors.
 
     A stream whose argument has no dimensions is `fixed`: it repeats whatever the sizes are.
@@ -47,7 +47,7 @@ class Loops:
     grid: tuple[int, int, int]
 
 
-def plan_loops(shape: Shape, streams: Sequence[Stream], in_order: bool = False) -> Loops:
+def plan_loops(shape: Shape, streams: Sequence[StreamStrides], in_order: bool = False) -> Loops:
     """Merge and order the dimensions of a call; a call without dimensions has one loop of one round. `in_order`: the
     number of a thread is that of its call."""
     rank = max(len(shape), 1)
@@ -67,7 +67,7 @@ def plan_loops(shape: Shape, streams: Sequence[Stream], in_order: bool = False) 
     return Loops(extents, by_stream, classes, _grid(extents))
 
 
-def keep_loops(shape: Shape, streams: Sequence[Stream], group: Shape) -> Loops:
+def keep_loops(shape: Shape, streams: Sequence[StreamStrides], group: Shape) -> Loops:
     """The dimensions of a call as loops, in their order; in whole groups, if there is a group."""
     extents = shape or (1,)
     by_stream = tuple(stream.strides or (0,) for stream in streams)
@@ -105,7 +105,7 @@ def _with_lanes_last(dims: list[Dim]) -> list[Dim]:
     return [*others, dims[longest]]
 
 
-def _class_of(stream: Stream, stride: int, extent: int) -> str:
+def _class_of(stream: StreamStrides, stride: int, extent: int) -> str:
     if stream.fixed or (stride == 0 and extent != 1):
         return REPEATED
     return CONTIGUOUS if stride == stream.unit or extent == 1 else STRIDED

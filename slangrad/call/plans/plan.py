@@ -17,7 +17,7 @@ import numpy as np
 
 from slangrad.call.binding.broadcast import Mapped, call_shape
 from slangrad.call.binding.launchable import PARTIAL, SHAPE, Launchable
-from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
+from slangrad.call.plans.geometry import MOST_THREADS, Loops, StreamStrides, keep_loops, plan_loops
 from slangrad.call.plans.overlap import (
     Conflicts,
     TouchedRegion,
@@ -179,7 +179,9 @@ class CallPlan:
         self._kernels: dict[Hashable, Compiled] = {}
         self._scratches: list[ScratchBlock] = []
         self._scratch_size = _place_scratch(call.leaves)
-        self._paths = None if _is_flat(call) else [(source.given, source.path) for source in call.sources]
+        self._paths = (
+            None if _is_flat(call) else [(source.value_index, source.path) for source in call.sources]
+        )
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
         passed = call.leaves if call.created is None else call.leaves[:-1]
         finders = [(i, leaf.layout_finder()) for i, leaf in enumerate(passed)]
@@ -466,7 +468,7 @@ class CallPlan:
 
     def _loops(self, over: Shape, strides: Sequence[Sequence[Shape]], threads: int | None) -> Loops:
         streams = [
-            Stream(tuple(stream_strides), spec.unit, spec.fixed and threads is None)
+            StreamStrides(tuple(stream_strides), spec.unit, spec.fixed and threads is None)
             for leaf, leaf_strides in zip(self._leaves, strides)
             for spec, stream_strides in zip(leaf.streams, leaf_strides)
         ]
@@ -553,5 +555,5 @@ def _place_scratch(leaves: Sequence[Leaf]) -> int:
 
 def _is_flat(call: Launchable) -> bool:
     """Whether the given values are the leaves' values as they stand."""
-    sources = [source for source in call.sources if source.given != results.CREATED]
-    return all(source.given == i and not source.path for i, source in enumerate(sources))
+    sources = [source for source in call.sources if source.value_index != results.CREATED]
+    return all(source.value_index == i and not source.path for i, source in enumerate(sources))

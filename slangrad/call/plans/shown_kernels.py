@@ -19,7 +19,7 @@ FOLDER = ".temp"
 RULE = "=" * 80
 
 
-def _said(name: str) -> bool:
+def _is_set(name: str) -> bool:
     return os.environ.get(f"SLANGPY_{name}", "").strip().lower() in ("1", "true")
 
 
@@ -27,9 +27,9 @@ class _Showing:
     """Switches: which texts of kernels are shown, and how."""
 
     def __init__(self) -> None:
-        self.prints = _said("PRINT_GENERATED_SHADERS")
-        self.writes = _said("DUMP_GENERATED_SHADERS")
-        self.writes_stages = _said("DUMP_SLANG_INTERMEDIATES")
+        self.prints = _is_set("PRINT_GENERATED_SHADERS")
+        self.writes = _is_set("DUMP_GENERATED_SHADERS")
+        self.writes_stages = _is_set("DUMP_SLANG_INTERMEDIATES")
         self.is_on = self.prints or self.writes or self.writes_stages
 
     def change(self, name: str, value: bool) -> None:

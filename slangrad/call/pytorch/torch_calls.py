@@ -204,7 +204,7 @@ def _slots_of(plan: CallPlan, values: list[object]) -> tuple[list[TorchSlot], li
         find = _finder(source)
         value = find(values)
         if isinstance(value, torch.Tensor):
-            slots.append(_slot_of(leaf, source.given, source.path))
+            slots.append(_slot_of(leaf, source.value_index, source.path))
             changed += [find] if slots[-1].writes else []
         elif isinstance(value, DiffPair) and isinstance(value.primal, torch.Tensor):
             changed += [_part(find, "primal")] if leaf.role.writes else []
@@ -225,7 +225,9 @@ def _sinks_of(plan: CallPlan, site: TorchSite) -> tuple[LeafSource, ...]:
         if not leaf.is_cell and leaf.content is not None:
             lasting = leaf.role.reads or not leaf.carries or leaf.is_plain_whole
             own_slots = [
-                slot for slot in site.slots if slot.given == source.given and slot.path == source.path
+                slot
+                for slot in site.slots
+                if slot.value_index == source.value_index and slot.path == source.path
             ]
             followed = any(slot.is_output and slot.carries for slot in own_slots)
             if leaf.role.writes and (not followed if own_slots else lasting):
@@ -242,7 +244,7 @@ def _slot_of(leaf: Leaf, index: int, path: tuple[object, ...]) -> TorchSlot:
 
 
 def _finder(place: ValuePlace) -> Find:
-    return (lambda values: found_at(values, place)) if place.path else itemgetter(place.given)
+    return (lambda values: found_at(values, place)) if place.path else itemgetter(place.value_index)
 
 
 def _part(find: Find, name: str) -> Find:

@@ -48,12 +48,12 @@ Slots = list[tuple[tuple[object, ...], TorchSlot]]  # each with the path of its 
 
 @dataclass(slots=True)
 class Made:
-    """A parameter of the function: its text and its argument, which is an argument of the call (`given`), or slots
+    """A parameter of the function: its text, and its argument: that of the call at `value_index`, or slots
     in dicts and lists like it (`tree`)."""
 
     name: str
     text: str
-    given: int = -1
+    value_index: int = -1
     slots: Slots = field(default_factory=list)
     tree: object = None
     map: object = None
@@ -105,7 +105,7 @@ class GradientPage:
         return spell_on_page(differential)
 
     def slots_of(self, index: int) -> list[tuple[int, TorchSlot]]:
-        return [(i, slot) for i, slot in enumerate(self.site.slots) if slot.given == index]
+        return [(i, slot) for i, slot in enumerate(self.site.slots) if slot.value_index == index]
 
     def add(self, parameter: Made) -> str:
         self.parameters.append(parameter)
@@ -228,7 +228,7 @@ def _make(site: TorchSite, wanted: tuple[int, ...], bound: BoundCall) -> tuple[T
     page = GradientPage(site, wanted, site.caller.binder.types)
     sources, function = iter(bound.sources), bound.function
     for k, (argument, parameter) in enumerate(zip(bound.arguments, function.parameters)):
-        indices = [next(sources).given for _ in argument.node.leaves()]
+        indices = [next(sources).value_index for _ in argument.node.leaves()]
         declared = function.candidate.parameters[k].type
         page.add_argument(k, argument, parameter, declared, indices[0] if indices else -1)
     if function.result_differentiable:
@@ -316,8 +316,10 @@ def _site_of(page: GradientPage, caller: Caller) -> TorchSite:
     settings = CallSettings(map_named=maps, globals=site.settings.globals, group=site.settings.group)
     settings = replace(settings, key=settings_key(settings))
     request = CallRequest(settings, 0, names, [], "", -1, len(names))
-    at = {parameter.given: k for k, parameter in enumerate(page.parameters) if parameter.given >= 0}
-    inputs = [_moved(site.slots[i], at[site.slots[i].given]) for i in site.kept]
+    at = {
+        parameter.value_index: k for k, parameter in enumerate(page.parameters) if parameter.value_index >= 0
+    }
+    inputs = [_moved(site.slots[i], at[site.slots[i].value_index]) for i in site.kept]
     placed = [
         (slot, _slot_of(slot, k, path, parameter.name))
         for k, parameter in enumerate(page.parameters)
@@ -331,7 +333,9 @@ def _site_of(page: GradientPage, caller: Caller) -> TorchSite:
     cotangents = [new for _, new in sorted(written, key=itemgetter(0))]
     gradients = [new for i in page.wanted for slot, new in placed if slot is site.slots[i]]
     reverse = TorchSite(caller, settings, request, (*inputs, *cotangents, *gradients), False, False)
-    reverse.sinks = tuple(sink._replace(given=at[sink.given]) for sink in site.sinks if sink.given in at)
+    reverse.sinks = tuple(
+        sink._replace(value_index=at[sink.value_index]) for sink in site.sinks if sink.value_index in at
+    )
     reverse.nest(reverse.sinks)
     return reverse
 
@@ -344,7 +348,7 @@ def _slot_of(slot: TorchSlot, index: int, path: tuple[object, ...], name: str) -
 def _moved(slot: TorchSlot, index: int) -> TorchSlot:
     """The slot of an input among other values. A whole tensor is an ITensor there: it may have gradients."""
     whole = slot.is_plain or slot.is_paired
-    return slot._replace(given=index, is_plain=whole, is_paired=False)
+    return slot._replace(value_index=index, is_plain=whole, is_paired=False)
 
 
 def _arrangement(page: GradientPage) -> Arrange:
@@ -352,7 +356,7 @@ def _arrangement(page: GradientPage) -> Arrange:
 
     def arrange(constants: list[object]) -> list[object]:
         values = [
-            constants[parameter.given] if parameter.given >= 0 else parameter.tree
+            constants[parameter.value_index] if parameter.value_index >= 0 else parameter.tree
             for parameter in page.parameters
         ]
         return [*values, *constants[page.site.globals_at :]]

@@ -176,21 +176,21 @@ class ReverseJob(TorchJob):
 
 @dataclass(slots=True)
 class Tangent(TorchJob):
-    """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
+    """The tangent of the result of a call, at its inputs, in the directions of the slots `direction_slots`."""
 
     site: TorchSite
     constants: list[object]
     threads: int | None
-    given: tuple[int, ...]
+    direction_slots: tuple[int, ...]
     forms: tuple[Form, ...]
 
     @property
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(range(len(self.site.kept) + len(self.given)))
+        return tuple(range(len(self.site.kept) + len(self.direction_slots)))
 
     def run(self, tensors: Tensors) -> Outputs:
         count = len(self.site.kept)
-        directions = dict(zip(self.given, tensors[count:]))
+        directions = dict(zip(self.direction_slots, tensors[count:]))
         return tuple(
             tangents_of(self.site, self.constants, self.threads, tensors[:count], directions, self.forms)
         )
@@ -241,7 +241,7 @@ class Tangent(TorchJob):
         return tuple(moved_tangents)
 
     def _reverse(self) -> ReverseJob:
-        return ReverseJob(self.site, self.constants, self.threads, self.given)
+        return ReverseJob(self.site, self.constants, self.threads, self.direction_slots)
 
 
 def tangents_of(

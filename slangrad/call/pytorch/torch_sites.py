@@ -36,7 +36,7 @@ class TorchSlot(NamedTuple):
     gradients; `is_paired`: one whose type has. `is_lost`: gradients never pass, whatever is given.
     """
 
-    given: int
+    value_index: int
     path: tuple[object, ...]
     label: str
     reads: bool
@@ -85,13 +85,13 @@ class TorchSite:
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
         self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
-        inputs = {(slots[i].given, slots[i].path): i for i in self.kept}
-        self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
+        inputs = {(slots[i].value_index, slots[i].path): i for i in self.kept}
+        self.befores = {i: inputs.get((slots[i].value_index, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
         # Sites of derivatives, by the slots of their gradients.
         self.followers: dict[object, tuple[TorchSite, Arrange]] = {}
         self._plans: dict[object, CallPlan] = {}
-        self.nested = tuple({slot.given for slot in slots if slot.path})
+        self.nested = tuple({slot.value_index for slot in slots if slot.path})
 
     @property
     def cotangent_count(self) -> int:
@@ -99,7 +99,7 @@ class TorchSite:
 
     def nest(self, places: Iterable[LeafSource]) -> None:
         """Values inside of these, too, will be replaced."""
-        self.nested = tuple({*self.nested, *(source.given for source in places if source.path)})
+        self.nested = tuple({*self.nested, *(source.value_index for source in places if source.path)})
 
     def run(
         self, mode: str, key: object, values: list[object], result: object, threads: int | None
@@ -137,7 +137,7 @@ class TorchSite:
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
         globals_held = (held,) if held else ()
-        settings = replace(self.settings, mode=mode, result=None, given=globals_held)
+        settings = replace(self.settings, mode=mode, result=None, sources=globals_held)
         settings = replace(settings, key=settings_key(settings))
         return (
             settings,
@@ -149,9 +149,9 @@ class TorchSite:
 def put(values: list[HostValue], place: ValuePlace, value: HostValue) -> None:
     """Fill a place, inside of the dicts and lists of `values`."""
     if not place.path:
-        values[place.given] = value
+        values[place.value_index] = value
         return
-    inside = values[place.given]
+    inside = values[place.value_index]
     for step in place.path[:-1]:
         inside = inside[step]
     inside[place.path[-1]] = value
@@ -175,7 +175,7 @@ def constants_of(site: TorchSite, values: list[object], places: Iterable[LeafSou
 
 def changing_places(plan: CallPlan, site: TorchSite) -> tuple[LeafSource, ...]:
     """The places from which a call reads values that may change and are no torch tensors."""
-    slots = {(slot.given, slot.path) for slot in site.slots}
+    slots = {(slot.value_index, slot.path) for slot in site.slots}
     return tuple(
         source
         for leaf, source in plan.call.passed

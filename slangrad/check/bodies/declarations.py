@@ -301,7 +301,7 @@ def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.Parameter, 
             parameter.checked = ParameterInfo(implied, parameter.direction, has_no_diff(parameter))
         elif parameter.has("constexpr") and parameter.span.source.is_library:
             implied_value = _implied_value(node, parameter, kind)
-            parameter.checked = ParameterInfo(kind, parameter.direction, known=implied_value)
+            parameter.checked = ParameterInfo(kind, parameter.direction, generic_value=implied_value)
     for declared in node.parameters:
         checker.info(declared)
     return tuple(node.parameters)

@@ -102,22 +102,22 @@ def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
 
 def _if(scope: Scope, node: ast.If) -> None:
     check_condition(scope, node.condition)
-    asked: dict[Type, list[InterfaceType]] = {}
-    for kind, interface in _asked(node.condition):
-        asked.setdefault(kind, []).append(interface)
-    with supposing(scope.checker, asked) if asked else nullcontext():
+    supposed: dict[Type, list[InterfaceType]] = {}
+    for kind, interface in _tested_types(node.condition):
+        supposed.setdefault(kind, []).append(interface)
+    with supposing(scope.checker, supposed) if supposed else nullcontext():
         _body(scope, node.then)
     if node.otherwise is not None:
         _body(scope, node.otherwise)
 
 
-def _asked(node: ast.Expression) -> Iterator[tuple[Type, InterfaceType]]:
+def _tested_types(node: ast.Expression) -> Iterator[tuple[Type, InterfaceType]]:
     """The conformances of type parameters that a condition asks for: `T is IFoo && U is IBar`."""
     if isinstance(node, ast.Paren):
-        yield from _asked(node.inner)
+        yield from _tested_types(node.inner)
     elif isinstance(node, ast.Binary) and node.operator == "&&":
-        yield from _asked(node.left)
-        yield from _asked(node.right)
+        yield from _tested_types(node.left)
+        yield from _tested_types(node.right)
     elif isinstance(node.ref, checked.TypeTest) and isinstance(node.ref.target, InterfaceType):
         kind = node.ref.operand.type
         if isinstance(kind, (ParameterType, AssociatedType)):

@@ -315,7 +315,7 @@ def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: 
     """The library's `constexpr` parameters: constant numbers."""
     for parameter, node in zip(checker.info(innermost(candidate).declaration).parameters, placed):
         info = checker.info(parameter)
-        if info.known is None or node is None or node.type is None:
+        if info.generic_value is None or node is None or node.type is None:
             continue
         value = constants.evaluate(checker, node)
         if value is None:
@@ -323,7 +323,7 @@ def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: 
             return Mismatch(
                 candidate, reason, node, code="E0309", note="write a constant, or a generic parameter"
             )
-        solver.bindings[info.known] = value
+        solver.bindings[info.generic_value] = value
     return None
 
 
@@ -499,11 +499,11 @@ def _report_one(scope: Scope, span: Span, name: str, failure: Mismatch) -> None:
     node, wanted = failure.node, failure.wanted
     if node is not None and wanted is not None and report_list_failure(scope, node, wanted):
         return
-    where = span if failure.node is None else failure.node.span
+    reported = span if failure.node is None else failure.node.span
     scope.checker.error(
         failure.code,
         f"cannot call '{name}': {failure.reason}",
-        where,
+        reported,
         failure.note or f"it is declared as {header}",
     )
 

@@ -274,7 +274,7 @@ def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
             declared_info = None if parameter is None else flow.checker.info(parameter)
             changed = declared_info is not None and declared_info.direction in ("out", "inout", "ref")
             no_diff = declared_info is not None and declared_info.no_diff
-            yield _Passed(argument, _given(flow, argument, function), changed, no_diff)
+            yield _Passed(argument, _argument_sources(flow, argument, function), changed, no_diff)
 
 
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
@@ -328,7 +328,7 @@ def _root(place: checked.Base) -> Sources:
     return set()
 
 
-def _given(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> Sources:
+def _argument_sources(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> Sources:
     """The sources of an argument: a value made of a whole number has no derivative, unless its bits count."""
     sources = _sources(flow, argument)
     return sources if not is_whole(value_type(argument)) or _takes_bits(flow, function, argument) else set()
@@ -341,7 +341,9 @@ def _takes_bits(flow: Flow, function: DeclRef | None, argument: checked.Base) ->
 def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
     inputs = set() if form.base is None else _sources(flow, form.base)
     for argument in form.arguments if isinstance(form, checked.Subscript) else ():
-        inputs = inputs | (_given(flow, argument, None) if isinstance(argument, ast.Expression) else set())
+        inputs = inputs | (
+            _argument_sources(flow, argument, None) if isinstance(argument, ast.Expression) else set()
+        )
     is_field = isinstance(form.reference.declaration, ast.Variable)
     return inputs if is_field else _call(flow, node, form.reference, inputs)
 

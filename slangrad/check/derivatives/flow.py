@@ -149,8 +149,8 @@ class Flow:
             return
         name = declaration.name or "the lambda"
         types = " and ".join(f"'{parameter.name}' is '{kind}'" for parameter, kind in self.supposed.items())
-        where = f" where {types}" if types else ""
-        message = f"{lost.reason}, so the derivative of '{name}' would be lost here{where}"
+        restriction = f" where {types}" if types else ""
+        message = f"{lost.reason}, so the derivative of '{name}' would be lost here{restriction}"
         report = self.checker.warning if lost.allowed or self.supposed else self.checker.error
         report("E0505", message, lost.node.span, lost.note)
 

@@ -280,7 +280,7 @@ class ParameterInfo:
     direction: str  # "in", "out", "inout", "ref", "constref"
     no_diff: bool = False
     rules: str = ""
-    known: ast.ValueParameter | None = None  # the generic value of a `constexpr` parameter of the library
+    generic_value: ast.ValueParameter | None = None  # of a `constexpr` parameter of the library
 
     def __str__(self) -> str:
         return str(self.type)

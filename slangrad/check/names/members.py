@@ -141,9 +141,9 @@ def member_meaning(
     first = results[0]
     visible = [result for result in results if is_visible(scope, result.declaration)]
     if not visible:
-        where = first.declaration.parent.name
+        owner = first.declaration.parent.name
         return refuse(
-            scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", name_span(node)
+            scope, node, "E0306", f"'{first.declaration.name}' is private to '{owner}'", name_span(node)
         )
     if isinstance(visible[0].declaration, CALLABLE):
         candidates = []
@@ -236,8 +236,8 @@ def _report_no_object(scope: Scope, node: ast.Expression, name: str) -> Meaning:
 def _parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     info = scope.checker.info(member.declaration)
     kind = info.type
-    if info.known is not None:
-        return set_slots(node, kind, checked.Constant(parameter_value(info.known)))
+    if info.generic_value is not None:
+        return set_slots(node, kind, checked.Constant(parameter_value(info.generic_value)))
     if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
         note = "pass what is needed as a tuple: makeTuple(expand each x)"
         return refuse(scope, node, "E0409", "a lambda cannot capture a pack", name_span(node), note)

@@ -117,7 +117,7 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
         if functions:
             candidates += _candidates(scope, node, functions, distance)
         elif results and not candidates:
-            return _found(scope, node, results)
+            return _meaning_of(scope, node, results)
     if candidates:
         return OverloadMeaning(node.name, candidates)
     return _otherwise(scope, node)
@@ -145,7 +145,7 @@ def _candidates(scope: Scope, node: ast.Name, results: list[LookupResult], dista
     ]
 
 
-def _found(scope: Scope, node: ast.Name, results: list[LookupResult]) -> Meaning:
+def _meaning_of(scope: Scope, node: ast.Name, results: list[LookupResult]) -> Meaning:
     spaces = [result.declaration for result in results if isinstance(result.declaration, ast.Namespace)]
     if spaces:
         return NamespaceMeaning(spaces)
@@ -171,7 +171,7 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
     for level in levels(scope):
         cases = level.enum_cases(node.name) if isinstance(level, ModuleScope) else []
         if cases:
-            return _found(scope, node, cases)
+            return _meaning_of(scope, node, cases)
     refusal = refused_name(node.name)
     if refusal is not None:
         scope.checker.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
@@ -257,8 +257,10 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
         )
     if results:
         return declared_meaning(scope, node, results[0], None)
-    where = base.declarations[0].name
-    return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
+    namespace = base.declarations[0].name
+    return refuse(
+        scope, node, "E0304", f"namespace '{namespace}' has no member '{node.name}'", node.name_span
+    )
 
 
 def type_member(

@@ -1,9 +1,9 @@
 """Fields that structs get before they are checked: words for bit fields, and the base that a struct inherits from.
 
-In: struct S { int a : 8; uint b : 24; }
-Out: struct S { uint __bits0; property a : int { get { ... } set { ... } } property b : uint { ... } }
-In: struct Derived : Base { int b; }
-Out: struct Derived { Base __base = Base(); int b; }
+    In: struct S { int a : 8; uint b : 24; }
+    Out: struct S { uint __bits0; property a : int { get { ... } set { ... } } property b : uint { ... } }
+    In: struct Derived : Base { int b; }
+    Out: struct Derived { Base __base = Base(); int b; }
 
 Bit fields fill a word from its lowest bit on, as GCC and Clang lay them out. The word is as wide as the widest type in
 it; a field that does not fit, another member or a width of zero begins the next. Members of a base are found through

@@ -89,11 +89,11 @@ class DependencyTrace:
             self._report(name, problem, span)
             return NOTHING
         if text is None:
-            where = (
+            folders = (
                 ", ".join(str(folder) for folder in self._program.files.include_paths)
                 or "the folder of the file"
             )
-            self._program.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
+            self._program.error("E0327", f"there is no module '{name}'", span, f"looked in {folders}")
             return NOTHING
         return text
 

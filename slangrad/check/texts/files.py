@@ -110,7 +110,7 @@ class Files:
     def module(self, name: str, importer: Path | None) -> tuple[SourceFile, Path | None] | None:
         """A module. OSError and UnicodeDecodeError when the file cannot be read, ModuleFileError when it is no
         precompiled module."""
-        text = self._given(name)
+        text = self._provided(name)
         if text is not None:
             return text, None
         near, places = self._places(name, importer)
@@ -126,7 +126,7 @@ class Files:
 
     def part(self, name: str, asker: Path | None) -> tuple[SourceFile, Path | None] | None:
         """A file of the asking module, which has no compiled form of its own."""
-        text = self._given(name)
+        text = self._provided(name)
         if text is not None:
             return text, None
         inside = None if asker is None else self.precompiled.text(FILE, name, asker)
@@ -151,7 +151,7 @@ class Files:
         sources = (cache.sources for cache in self._caches if cache.folder in file.parents)
         return Search(self._reach, name, file, near, (file.parent, *sources), modules_here)
 
-    def _given(self, name: str) -> SourceFile | None:
+    def _provided(self, name: str) -> SourceFile | None:
         return self.texts.get(name) or self.texts.get(name.replace("/", "."))
 
     def _places(self, name: str, importer: Path | None) -> tuple[list[Path], list[Place]]:

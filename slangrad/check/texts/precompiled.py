@@ -54,7 +54,7 @@ class Precompiled:
         if owner is None:
             return None
         opened, number = owner
-        position = opened.module.found.get((kind, name, number))
+        position = opened.module.meanings.get((kind, name, number))
         if position is None:
             return None
         return opened.sources[position], Path(opened.sources[position].name)

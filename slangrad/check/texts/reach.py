@@ -111,7 +111,7 @@ class Search:
     def _require_reach(self, path: Path) -> None:
         if self.roots is None:
             return
-        here = (Path(),) if self.modules_here and path.name.endswith((".slang", SUFFIX)) else ()
-        if not self.reach.allows(path, (*self.roots, *here)):
+        working_folder = (Path(),) if self.modules_here and path.name.endswith((".slang", SUFFIX)) else ()
+        if not self.reach.allows(path, (*self.roots, *working_folder)):
             message = f"it lies outside of the folder of '{self.asker}' and of the include paths"
             raise OutsideError(errno.EACCES, message)

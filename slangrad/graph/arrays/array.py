@@ -479,8 +479,8 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Operand], dtype: ToDType = Non
         raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
     if resolved[-1] == BOOL and any(map(is_beyond, operands, resolved)):
         # All elements lie on one side of the number.
-        said = ufunc(*(x if type(x) is int else np.zeros((), x.dtype) for x in operands))
-        return constant(said).broadcast_to(next(x.shape for x in operands if isinstance(x, Array)))
+        truth = ufunc(*(x if type(x) is int else np.zeros((), x.dtype) for x in operands))
+        return constant(truth).broadcast_to(next(x.shape for x in operands if isinstance(x, Array)))
     if [kind.kind for kind in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
         return _of_signs(ufunc, *(_operand(x, to) for x, to in zip(operands, resolved, strict=False)))
     if name in ("floor", "ceil", "trunc") and resolved[0].kind in "biu":
@@ -534,9 +534,9 @@ def mapped(op: str, inputs: Sequence[Array], dtype: DType, **attributes: Unpack[
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        said = " and ".join(str(shape) for shape in shapes)
+        shape_texts = " and ".join(str(shape) for shape in shapes)
         note = "sizes are equal or 1, counted from the last axis"
-        raise GraphError("E1042", f"{op}: shapes {said} do not fit", note) from None
+        raise GraphError("E1042", f"{op}: shapes {shape_texts} do not fit", note) from None
     nodes = [x.broadcast_to(shape).node for x in inputs]
     return Array(make(op, nodes, shape, checked_type(dtype), **attributes))
 

@@ -29,8 +29,10 @@ def einsum(letters: str, *arrays: object, optimize: object = False, **_: object)
         for name, n in zip(names, x.shape, strict=True):
             if sizes.setdefault(name, n) != n and 1 not in (n, sizes[name]):
                 shapes = ", ".join(str(x.shape) for x in operands)
-                said = name if name in letters else "..."
-                raise GraphError("E1042", f"einsum '{letters}': '{said}' has more than one size in {shapes}")
+                axis_text = name if name in letters else "..."
+                raise GraphError(
+                    "E1042", f"einsum '{letters}': '{axis_text}' has more than one size in {shapes}"
+                )
             sizes[name] = n if sizes[name] == 1 else sizes[name]
     for k, (names, x) in enumerate(zip(ins, operands, strict=True)):  # an axis of size 1 is that of no letter
         real = {name: n for name, n in zip(names, x.shape, strict=True) if n == sizes[name]}

@@ -164,9 +164,9 @@ def _check_shapes(x: Shape, w: Shape, bias: Shape | None, groups: int) -> None:
     if len(w) != 4 or 0 in w:
         raise GraphError("E1042", f"conv2d: w has shape {w}, not (outputs, channels / groups, height, width)")
     if not isinstance(groups, int) or groups < 1 or x[1] % groups or w[0] % groups:
-        said = f"{x[1]} channels of x {x} and {w[0]} outputs of w {w}"
+        sizes = f"{x[1]} channels of x {x} and {w[0]} outputs of w {w}"
         raise GraphError(
-            "E1042", f"conv2d: {groups!r} groups do not divide {said}", "groups=1 joins all channels"
+            "E1042", f"conv2d: {groups!r} groups do not divide {sizes}", "groups=1 joins all channels"
         )
     if x[1] != w[1] * groups:
         message = f"conv2d: x {x} has {x[1] // groups} channels a group, and w {w} takes {w[1]}"

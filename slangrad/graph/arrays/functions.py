@@ -149,8 +149,8 @@ def _place_of(name: str) -> Callable[..., Array]:
     return place
 
 
-for _each in (np.argmax, np.argmin):
-    implements(_each, method=_each.__name__)(_place_of(_each.__name__))
+for _function in (np.argmax, np.argmin):
+    implements(_function, method=_function.__name__)(_place_of(_function.__name__))
 
 
 def _different(axes: ArrayLike, ndim: int) -> list[int]:
@@ -346,7 +346,7 @@ def diff(a: object, n: int = 1, axis: int = -1, **_: object) -> Array:
     before = (slice(None),) * axis_of(axis, x.ndim)
     if index(n) < 0:
         raise GraphError("E1042", f"diff: n is {n}")
-    for _each in range(n):
+    for _turn in range(n):
         parts = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
         x = lifted(np.not_equal(*parts) if x.dtype == bool else np.subtract(*parts))
     return x
@@ -556,8 +556,10 @@ def batch_norm(
     """
     shapes = [np.shape(operand) for operand in (mean, variance, gamma, beta) if operand is not None]
     if np.ndim(x) < 2 or {*shapes} - {(), np.shape(x)[1:2]}:
-        said = ", ".join(map(str, shapes))
-        raise GraphError("E1042", f"batch_norm: x {np.shape(x)} and {said}", "one number for each channel")
+        shape_texts = ", ".join(map(str, shapes))
+        raise GraphError(
+            "E1042", f"batch_norm: x {np.shape(x)} and {shape_texts}", "one number for each channel"
+        )
     shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
     if not training:
         scale = 1 / np.sqrt(variance + epsilon) if gamma is None else gamma / np.sqrt(variance + epsilon)

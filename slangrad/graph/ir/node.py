@@ -170,7 +170,7 @@ def type_text(node: Node) -> str:
     return f"{_NAMES[kind]}{bits}[{','.join(map(str, node.shape))}]"
 
 
-def said_of(node: Node) -> dict[str, object]:
+def attribute_texts(node: Node) -> dict[str, object]:
     """The attributes as text has them: the value of a constant as a number, of NaN as its bits."""
     value = node.attributes.get("value")
     if value is None:
@@ -186,7 +186,7 @@ def text(*outputs: Node, places: bool = True) -> str:
     for node in topological_order(*outputs):
         numbers[node] = len(numbers)
         parts = [node.op, ", ".join(f"%{numbers[x]}" for x in node.inputs)]
-        parts += [f"{name}={value}" for name, value in said_of(node).items() if value != ""]
+        parts += [f"{name}={value}" for name, value in attribute_texts(node).items() if value != ""]
         line = f"%{numbers[node]}: {type_text(node)} = {' '.join(filter(None, parts))}"
         lines.append(f"{line:<60}  # {node.place}" if places and node.place else line)
     lines.append("return " + ", ".join(f"%{numbers[output]}" for output in outputs))

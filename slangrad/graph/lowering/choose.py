@@ -33,7 +33,7 @@ from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.cache import environment_key, settings_text
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.layout import StridedLayout, normal
-from slangrad.graph.ir.node import DType, Node, Shape, make, new_input
+from slangrad.graph.ir.node import DType, Node, make, new_input
 from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.lowering.library import libraries
 from slangrad.graph.lowering.steps import MemoryPart
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
-# Shapes and strides of a short product, with a common kernel.
-FOLLOWER = [(128, 64), (64, 128)], [(64, 1), (128, 1)]
+# Of a short product, with a common kernel.
+FOLLOWER = [StridedLayout((128, 64), (64, 1)), StridedLayout((64, 128), (128, 1))]
 LARGE = 1 << 29  # of those that are timed on a part of their elements
 LEAST_ROWS, LEAST_BATCHES = 512, 8  # of such a part: libraries take other ways for fewer
 BUDGET = 0.03  # seconds for all candidates, if the least turns do not take longer
@@ -106,9 +106,9 @@ class MeasuredChoice:
         """In this process, or on the disk."""
         if key not in _known:
             kept = store_of(self.device.options).get(key)
-            way = kept.decode("ascii", "replace") if kept else ""
-            if way in (SLANG, *libraries()):
-                _known[key] = way
+            choice = kept.decode("ascii", "replace") if kept else ""
+            if choice in (SLANG, *libraries()):
+                _known[key] = choice
         return key in _known
 
     def _time(self, products: Mapping[str, ProductRead], plan: Plan | None) -> None:
@@ -117,14 +117,14 @@ class MeasuredChoice:
         trials = {key: _trial(self.device, product, self.make_plan) for key, product in products.items()}
         self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs], plan)
         for key, product in products.items():
-            way = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
-            store_of(self.device.options).put(key, way.encode())
-            _known[key] = way
+            fastest = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
+            store_of(self.device.options).put(key, fastest.encode())
+            _known[key] = fastest
 
 
 def of_first(choose: Choose, mesh: Mesh) -> Choose:
-    """The choices of the first of many workers, or of those of this stage, for all: copies of a value have the same
-    bits, and with a limit of memory plans compute the same values again. Workers have agreed on what they plan."""
+    """The choices of the first of many workers, or of those of this stage, for all. So copies of a value have the same
+    bits, and with a limit of memory plans compute the same values again. Workers have agreed on their plans."""
     agreed: dict[object, str] = {}
 
     def choice(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
@@ -161,10 +161,10 @@ def _key(device: spy.Device, product: ProductRead) -> str:
         libraries(),
         [getattr(sys.modules[library], "__version__", "") for library in libraries()],
     )
-    said = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
-    settings = (environment_key(device.backend), device.options.threads, settings_text(device.options))
+    product_key = (product.node.attributes["letters"], str(product.node.dtype), *shapes)
+    settings = (environment_key(device.backend), device.runtime.threads, settings_text(device.options))
     return content_key(
-        "product and a kernel", *_machine(), *settings, product.moved, *names, *versions, *said
+        "product and a kernel", *_machine(), *settings, product.moved, *names, *versions, *product_key
     )
 
 
@@ -253,7 +253,7 @@ def _trial(device: spy.Device, product: ProductRead, make_plan: type[Plan]) -> T
     """It has so many batches, rows and columns, and strides as they are, that it takes `LARGE` operations, or as few as
     tell candidates apart."""
     node, parts, _ = product
-    letters, threads = node.attributes["letters"], device.options.threads or os.cpu_count() or 1
+    letters, threads = node.attributes["letters"], device.runtime.threads
     ins, out = letters_in(letters)
     sizes, left = sizes_of(node), flops_of(node)
     least = dict.fromkeys(sizes, 1)
@@ -263,37 +263,38 @@ def _trial(device: spy.Device, product: ProductRead, make_plan: type[Plan]) -> T
         sizes[name], left = -(-sizes[name] // 2), left // 2
     shapes = [tuple(sizes[c] for c in names) for names in ins]
     strides = [tuple(map(abs, part.layout.strides)) for part in parts]
+    layouts = list(map(StridedLayout, shapes, strides))
     names = [SLANG, *libraries()]
-    plans, arrays = _plans(device, letters, shapes, strides, node.dtype, names, make_plan)
+    plans, arrays = _plans(device, letters, layouts, node.dtype, names, make_plan)
     if threads < 2:
         return Trial(threads, plans, arrays, None, [])
-    few, fewer = _plans(device, "ij,jk->ik", *FOLLOWER, node.dtype, [SLANG], make_plan)
+    few, fewer = _plans(device, "ij,jk->ik", FOLLOWER, node.dtype, [SLANG], make_plan)
     return Trial(threads, plans, arrays, few[SLANG], fewer)
 
 
 def _plans(
     device: spy.Device,
     letters: str,
-    shapes: Sequence[Shape],
-    strides: Sequence[Shape],
+    layouts: Sequence[StridedLayout],
     dtype: DType,
     names: Sequence[str],
     make_plan: type[Plan],
 ) -> tuple[dict[str, Plan], list[np.ndarray]]:
     """Plans of a product by each candidate, and arguments, whose numbers are not set."""
-    inputs = [new_input(shape, dtype) for shape in shapes]
-    arrays, layouts = list[np.ndarray](), dict[Node, StridedLayout]()
-    for node, steps in zip(inputs, strides, strict=True):
-        count = 1 + sum((n - 1) * step for n, step in zip(node.shape, steps, strict=True))
-        places = [step * dtype.itemsize for step in steps]
-        arrays.append(np.lib.stride_tricks.as_strided(np.empty(count, dtype), node.shape, places))
-        layouts[node] = normal(StridedLayout(node.shape, steps))
+    inputs = [new_input(layout.shape, dtype) for layout in layouts]
+    arrays = []
+    for layout in layouts:
+        places = [step * dtype.itemsize for step in layout.strides]
+        arrays.append(np.lib.stride_tricks.as_strided(np.empty(layout.end, dtype), layout.shape, places))
+    shown = dict(zip(inputs, map(normal, layouts), strict=True))
     ins, out = letters_in(letters)
     sizes = {
-        c: n for names, shape in zip(ins, shapes, strict=True) for c, n in zip(names, shape, strict=True)
+        c: n
+        for axes, layout in zip(ins, layouts, strict=True)
+        for c, n in zip(axes, layout.shape, strict=True)
     }
     trial = make("einsum", inputs, tuple(sizes[c] for c in out), dtype, letters=letters)
     plans = {
-        name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names
+        name: make_plan([trial], inputs, device, shown, choose=lambda *_, name=name: name) for name in names
     }
     return plans, arrays

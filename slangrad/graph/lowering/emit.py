@@ -99,7 +99,7 @@ class Text:
                 continue
             key = left.pop()
             if key not in self.names:
-                self.names[key] = self._made(*key, [self.names[read] for read in reads])
+                self.names[key] = self._expression(*key, [self.names[read] for read in reads])
         return self.names[node, views]
 
     def _reads(self, node: Node, views: Views) -> list[tuple[Node, Views]]:
@@ -125,7 +125,7 @@ class Text:
     def _is_leaf(self, node: Node) -> bool:
         return node in self.fusion.stored or kind_of(node) == "source" or node.op == "count"
 
-    def _made(self, node: Node, views: Views, inputs: list[str]) -> str:
+    def _expression(self, node: Node, views: Views, inputs: list[str]) -> str:
         if node.op == "constant":
             return literal(node)
         is_root = self._is_root(node, views)
@@ -342,8 +342,8 @@ def _scatter(fusion: Fusion, group: Group) -> list[PlanStep]:
     text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
     value, at = text.of(added), text.of(index)
     place = _from_zero(at, index, root.shape[axis])
-    where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
-    lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
+    indices = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
+    lines = [*text.lines, f"InterlockedAdd(sums[{indices}], {value});"]
     outputs = {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
     arguments = index_of(added.shape) | parameters_of(text.leaves)
     return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]

@@ -34,19 +34,23 @@ def libraries() -> list[str]:
     return [NUMPY, TORCH] if "torch" in sys.modules else [NUMPY]
 
 
-def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Run]:
+def product(
+    letters: str, library: str, threads: int, after_torch: Run
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Run]:
     """A product by a library. It takes operands and a result with axes of these letters, and gives the call that
-    computes it."""
+    computes it. `after_torch` is called behind products of torch's."""
     (left, right), out = letters_in(letters)
     batch = [c for c in out if c in left and c in right]
     rows = [c for c in out if c in left and c not in right]
     columns = [c for c in out if c in right and c not in left]
     summed = [c for c in left if c in right and c not in out]
-    matmul = _by_torch if library == TORCH else _by_numpy
+    matmul = (
+        partial(_by_torch, after=after_torch) if library == TORCH else partial(_by_numpy, threads=threads)
+    )
 
     def ordered(x: np.ndarray, names: str, *order: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Axes in the order batch and `order`, and the same as matrices: a copy where axes do not lie one behind the
-        other, and where torch would have to read backwards."""
+        """Axes in the order batch and `order`, and the same as matrices. These are a copy where axes do not lie one
+        behind the other, and where torch would have to read backwards."""
         x = x.transpose([names.index(c) for c in (*batch, *order[0], *order[1])])
         n, m = len(batch), len(batch) + len(order[0])
         is_refused = library == TORCH and any(step < 0 for step in x.strides)
@@ -61,7 +65,7 @@ def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, n
             ordered(result, out, rows, columns),
         )
         (_, x), (_, y), (_, to) = views
-        multiply = matmul(x, y, to, threads)
+        multiply = matmul(x, y, to)
         copies = [
             None if np.may_share_memory(*pair) else (pair[0], pair[1].reshape(pair[0].shape))
             for pair in views
@@ -82,7 +86,7 @@ def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, n
     return bound
 
 
-def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Run:
+def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, after: Run) -> Run:
     """One product, one stack of products, or a loop over stacks: torch.matmul copies operands of which two batch axes
     are no single one."""
     torch = sys.modules["torch"]
@@ -92,13 +96,13 @@ def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Ru
         for array, steps in zip((x, y, out), strides, strict=True)
     ]
     if not sizes:
-        return _torch_call(torch.mm, stacks)
+        return _torch_call(torch.mm, stacks, after)
     if len(sizes) == 1:
-        return _torch_call(torch.bmm, stacks)
+        return _torch_call(torch.bmm, stacks, after)
     longest = max(range(len(sizes)), key=lambda i: (sizes[i], i))
     others = [n for i, n in enumerate(sizes) if i != longest]
     moved = [np.moveaxis(array, longest, -3) for array in stacks]
-    calls = [_torch_call(torch.bmm, [array[place] for array in moved]) for place in np.ndindex(*others)]
+    calls = [_torch_call(torch.bmm, [x[i] for x in moved], after) for i in np.ndindex(*others)]
 
     def run() -> None:
         for call in calls:
@@ -107,11 +111,12 @@ def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Ru
     return run
 
 
-def _torch_call(function: Callable[..., None], arrays: Sequence[np.ndarray]) -> Run:
+def _torch_call(function: Callable[..., None], arrays: Sequence[np.ndarray], after: Run) -> Run:
     a, b, out = map(sys.modules["torch"].from_numpy, arrays)
 
     def run() -> None:
         function(a, b, out=out)
+        after()
 
     return run
 

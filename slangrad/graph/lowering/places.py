@@ -56,8 +56,8 @@ def _place(shown: StridedLayout, to: StridedLayout, shape: Shape) -> StridedLayo
     """The layout of an array of `shape` in the memory of another one. `shown`: a view of the array, and `to`: that view
     in the other memory. None if the view does not show each element once, or no strides show the array there."""
     pairs = zip(shown.shape, shown.strides, to.strides, strict=True)
-    axes = sorted(((step, n, there) for n, step, there in pairs if n > 1), reverse=True)
+    axes = sorted(((step, n, other_step) for n, step, other_step in pairs if n > 1), reverse=True)
     sizes = tuple(n for _, n, _ in axes)
     if shown.offset or tuple(step for step, _, _ in axes) != dense(sizes).strides or 0 in shape:
         return None
-    return reshaped(StridedLayout(sizes, tuple(there for _, _, there in axes), to.offset), shape)
+    return reshaped(StridedLayout(sizes, tuple(other_step for _, _, other_step in axes), to.offset), shape)

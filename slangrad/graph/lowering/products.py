@@ -115,7 +115,7 @@ class Epilogue:
         along = [
             {0: "", 1: " + j"}.get(step, f" + j * {name}_step") for (name, _), step in zip(arrays, steps)
         ]
-        places = [f"{name}[i * {name}_line{way}]" for (name, _), way in zip(arrays, along, strict=True)]
+        places = [f"{name}[i * {name}_line{axis}]" for (name, _), axis in zip(arrays, along, strict=True)]
         rest = iter(places[len(kinds) :])
         body = [
             f"{type_of(leaf.node.dtype)} {name} = {total if leaf.node is node else next(rest)};"
@@ -154,12 +154,12 @@ def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
     letters = node.attributes["letters"]
     if not node.size:
         return []
-    way = fusion.choose(node, parts, moved) if has_choice(group) else NUMPY
-    if way == SLANG:
+    choice = fusion.choose(node, parts, moved) if has_choice(group) else NUMPY
+    if choice == SLANG:
         return tiled(end, letters, parts, node.shape)
     reads = dict(zip("ab", parts, strict=True))
     result = result_of(fusion, node, node.shape)
-    return end.apart([ProductStep(letters, way, reads=reads, writes={RESULT: result})])
+    return end.apart([ProductStep(letters, choice, reads=reads, writes={RESULT: result})])
 
 
 def result_of(fusion: Fusion, root: Node, shape: Shape) -> MemoryPart:

@@ -24,7 +24,7 @@ Spans = dict[Holder, tuple[int, int]]  # the first and the last step
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
+class HolderLifetimes:
     """`spans` of holders that have a place of their own; `within`: of others, the holder that they lie in, and the
     bytes before them. `needless`: the numbers of copies to there. `alive`: the bytes at each step, with these copies.
     `live`: the most of them, which no order of places can undercut."""
@@ -40,7 +40,7 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
+class ArenaPlan:
     """Offsets and the size are bytes. `steps`: those without needless copies; `alive`: the bytes at each step, with
     these; `live`: the most of them."""
 
@@ -79,14 +79,14 @@ def alive(spans: Mapping[Node, tuple[int, int]] | Spans, count: int) -> list[int
     return list(accumulate(changes))[:-1]
 
 
-def lifetimes(steps: Sequence[PlanStep], outside: set[Holder]) -> Lifetimes:
+def lifetimes(steps: Sequence[PlanStep], outside: set[Holder]) -> HolderLifetimes:
     """`outside`: holders with memory of their own."""
     spans = spans_of(steps, outside)
     needless, within = _merged(steps, spans)
-    return Lifetimes(spans, needless, within, alive(spans, len(steps)))
+    return HolderLifetimes(spans, needless, within, alive(spans, len(steps)))
 
 
-def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
+def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> ArenaPlan:
     """`outside`: holders with memory of their own."""
     lives = lifetimes(steps, outside)
     spans, needless, within = lives.spans, lives.needless, lives.within
@@ -98,7 +98,7 @@ def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
     for inner in reversed(within):  # an array inside of another one comes after it
         other, start = within[inner]
         offsets[inner] = offsets[other] + start
-    return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], lives.alive)
+    return ArenaPlan(offsets, size, [step for i, step in enumerate(steps) if i not in needless], lives.alive)
 
 
 def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
@@ -203,15 +203,15 @@ def _placed(order: Sequence[int], sizes: Sequence[int], near: Sequence[Sequence[
     """Each in the smallest gap that those before it leave during its life."""
     offsets = [-1] * len(sizes)
     for i in order:
-        taken = sorted([(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0])
-        offsets[i] = _smallest_gap(taken, sizes[i])
+        spans = sorted([(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0])
+        offsets[i] = _smallest_gap(spans, sizes[i])
     return offsets
 
 
-def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+def _smallest_gap(spans: Sequence[tuple[int, int]], size: int) -> int:
     """The first place for so many bytes between intervals in order, or after them."""
     best, best_room, end = -1, 0, 0
-    for start, stop in taken:
+    for start, stop in spans:
         room = start - end
         if room >= size and (best < 0 or room < best_room):
             best, best_room = end, room

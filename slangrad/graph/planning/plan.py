@@ -8,7 +8,6 @@ Memory between kernels is one arena; each node has its place from the step that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
@@ -277,44 +276,44 @@ class Plan:
     def _in_place(self, computed: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
         """Puts the kernels in orders, and gives the outputs that are written over an input. Where others cannot read
         the input before, the output has memory of its own, and is copied at the end."""
-        taken = {computed[output]: given for output, given in wanted.items()}
+        overwriting = {computed[output]: overwritten for output, overwritten in wanted.items()}
         group_of = {root: group for group in self.fusion.groups for root in group.roots}
-        for output, given in list(taken.items()):
+        for output, overwritten in list(overwriting.items()):
             moved = any(
-                leaf.node is given and (leaf.whole or not leaf.layout.is_dense)
+                leaf.node is overwritten and (leaf.whole or not leaf.layout.is_dense)
                 for leaf in group_of[output].leaves
             )
-            if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
-                self._copied[output] = taken.pop(output)
+            if moved or not self.layouts.get(overwritten, dense(overwritten.shape)).is_dense:
+                self._copied[output] = overwriting.pop(output)
         most = None if self.limit is None else self.limit - self._beside
         groups = self.fusion.groups
-        schedule = Schedule(groups, set(self.outputs), taken, most)
+        schedule = Schedule(groups, set(self.outputs), overwriting, most)
         self.fusion.groups = [groups[i] for i in schedule.orders[0]]
         place = {i: k for k, i in enumerate(schedule.orders[0])}
         self._orders = [[place[i] for i in order] for order in schedule.orders]
-        self._copied |= {output: taken.pop(output) for output in schedule.stuck & taken.keys()}
+        self._copied |= {output: overwriting.pop(output) for output in schedule.stuck & overwriting.keys()}
         self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
-        return taken
+        return overwriting
 
-    def _refuse_overlap(self, given: Mapping[Holder, spy.Tensor]) -> None:
+    def _refuse_overlap(self, memory: Mapping[Holder, spy.Tensor]) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
-        where = [given[node].address for node in self._near]
-        if where == self._apart:
+        addresses = [memory[node].address for node in self._near]
+        if addresses == self._apart:
             return
         written = {*self._taken.values(), *self._copied.values()}
-        views = {node: given[node].host_view() for node in self._near}
+        views = {node: memory[node].host_view() for node in self._near}
         spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
         for i, (_, stop, node) in enumerate(spans):
             for start, _, other in spans[i + 1 :]:
                 if start >= stop:
                     break
                 if (node in written or other in written) and np.shares_memory(views[node], views[other]):
-                    said = " and ".join(
+                    names = " and ".join(
                         overlapping.attributes.get("name", "a captured array")
                         for overlapping in (node, other)
                     )
-                    raise GraphError("E1043", f"{said} share memory, and one of them is changed", "x.copy()")
-        self._apart = where
+                    raise GraphError("E1043", f"{names} share memory, and one of them is changed", "x.copy()")
+        self._apart = addresses
 
     # --- steps
 
@@ -322,7 +321,7 @@ class Plan:
         if isinstance(step, KernelStep):
             return self._kernel(step)
         if isinstance(step, ClearStep):
-            return lambda given: self._seen(step.writes[RESULT], given).clear()
+            return lambda memory: self._seen(step.writes[RESULT], memory).clear()
         if isinstance(step, ProductStep):
             return self._product(step)
         if isinstance(step, RepeatStep):
@@ -330,42 +329,42 @@ class Plan:
         if isinstance(step, Exchange):
             return self._exchange(step)
         assert isinstance(step, Await)
-        return lambda given: self._begun.pop(id(step.exchange)).wait()
+        return lambda memory: self._begun.pop(id(step.exchange)).wait()
 
-    def _seen(self, part: MemoryPart, given: Memory) -> spy.Tensor:
+    def _seen(self, part: MemoryPart, memory: Memory) -> spy.Tensor:
         """The tensor of a part."""
         at = part.layout
-        return self._holder(part.holder, given).view(at.shape or (1,), at.strides or (1,), at.offset)
+        return self._holder(part.holder, memory).view(at.shape or (1,), at.strides or (1,), at.offset)
 
-    def _holder(self, holder: Holder, given: Memory) -> spy.Tensor:
+    def _holder(self, holder: Holder, memory: Memory) -> spy.Tensor:
         """The memory of a holder, of this plan or from outside."""
         held = self._holders.get(holder)
-        return given[holder] if held is None else held
+        return memory[holder] if held is None else held
 
     def _function(self, step: KernelStep, modules: Mapping[str, spy.Module]) -> spy.Function:
         function = modules[step.name].require_function(step.name).map(**dict.fromkeys(step.whole, ()))
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 
-    def _compiled(self, given: Memory) -> list[Run]:
+    def _compiled(self, memory: Memory) -> list[Run]:
         """The steps, their kernels compiled together."""
-        _compile(self._calls(given), self.modules)
+        _compile(self._calls(memory), self.modules)
         self._copy_runs = [self._prepared(step) for step in self.copies]
         return [self._prepared(step) for step in self.steps]
 
-    def _calls(self, given: Memory) -> list[partial[object]]:
+    def _calls(self, memory: Memory) -> list[partial[object]]:
         """Calls of all kernels, after memory for the arena is there."""
         self._allocate()
-        return self._calls_of((*self.copies, *self.steps), self.modules, given)
+        return self._calls_of((*self.copies, *self.steps), self.modules, memory)
 
     def _calls_of(
-        self, steps: Iterable[PlanStep], modules: Mapping[str, spy.Module], given: Memory
+        self, steps: Iterable[PlanStep], modules: Mapping[str, spy.Module], memory: Memory
     ) -> list[partial[object]]:
         calls: dict[object, partial[object]] = {}
         for step in steps:
             if isinstance(step, KernelStep):
                 key = step.name, *(part.layout for part in step.parts)
-                calls[key] = partial(self._function(step, modules), **self._bound(step, given))
+                calls[key] = partial(self._function(step, modules), **self._bound(step, memory))
         return [*calls.values()]
 
     def _calls_without_choice(self) -> tuple[list[partial[object]], dict[str, spy.Module]]:
@@ -380,10 +379,10 @@ class Plan:
             ends[part.holder] = max(part.layout.end, ends.get(part.holder, 1))
         size = max((end * holder.dtype.itemsize for holder, end in ends.items()), default=0)
         memory = spy.Tensor.empty(self.device, (size // 8 + 1,), "uint64_t")
-        given = {
+        arrays = {
             holder: memory.view((end,), (1,), dtype=type_of(holder.dtype)) for holder, end in ends.items()
         }
-        return self._calls_of(kernels, modules, given), modules
+        return self._calls_of(kernels, modules, arrays), modules
 
     @staticmethod
     def compile_together(runs: Iterable[tuple[Plan, Sequence[ArrayValue]]], plan: Plan | None = None) -> None:
@@ -400,42 +399,42 @@ class Plan:
         outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
         if not outer:
             fixed = function.bind_call(**self._bound(step, {}))
-            return lambda given: fixed()
+            return lambda _: fixed()
         holders = list(dict.fromkeys(part.holder for part in outer.values()))
 
-        def bind(given: Memory, oldest: Any) -> Any:  # a bound call is no public class
+        def bind(memory: Memory, oldest: Any) -> Any:  # a bound call is no public class
             if oldest is None:
-                return function.bind_call(**self._bound(step, given))
-            oldest.rebind(**{name: self._seen(part, given) for name, part in outer.items()})
+                return function.bind_call(**self._bound(step, memory))
+            oldest.rebind(**{name: self._seen(part, memory) for name, part in outer.items()})
             return oldest
 
         return _bound_to(holders, bind)
 
-    def _bound(self, step: KernelStep, given: Memory) -> dict[str, object]:
-        return {name: self._seen(part, given) for name, part in step.named.items()} | step.values
+    def _bound(self, step: KernelStep, memory: Memory) -> dict[str, object]:
+        return {name: self._seen(part, memory) for name, part in step.named.items()} | step.values
 
     def _product(self, step: ProductStep) -> Run:
-        threads = self.device.options.threads or os.cpu_count() or 1
-        multiply, parts = product(step.letters, step.library, threads), step.parts
+        runtime, parts = self.device.runtime, step.parts
+        multiply = product(step.letters, step.library, runtime.threads, runtime.torch_has_computed)
         holders = [part.holder for part in parts if part.holder not in self._holders]
 
-        def bind(given: Memory, oldest: object) -> Callable[[], None]:
-            return multiply(*(_array(self._seen(part, given), part.layout) for part in parts))
+        def bind(memory: Memory, oldest: object) -> Callable[[], None]:
+            return multiply(*(_array(self._seen(part, memory), part.layout) for part in parts))
 
         return _bound_to(holders, bind)
 
     def _repeat(self, step: RepeatStep) -> Run:
         loop, body = step.loop, self.bodies[step.loop]
 
-        def run(given: Memory) -> None:
-            arrays = [_array(self._seen(part, given), part.layout) for part in step.parts]
+        def run(memory: Memory) -> None:
+            arrays = [_array(self._seen(part, memory), part.layout) for part in step.parts]
             loop.run(body, arrays, dict(zip(step.results, arrays[len(step.reads) :], strict=True)))
 
         return run
 
     def _exchange(self, step: Exchange) -> Run:
-        def run(given: Memory) -> None:
-            parts = [self._seen(part, given).host_view() for part in step.parts]
+        def run(memory: Memory) -> None:
+            parts = [self._seen(part, memory).host_view() for part in step.parts]
             self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
         return run
@@ -450,11 +449,11 @@ class Plan:
         self._runs = self._runs or self._compiled({})
         self._run_steps({})
 
-    def _run_steps(self, given: Memory) -> None:
+    def _run_steps(self, memory: Memory) -> None:
         try:
-            self._copy_fixed(given)
+            self._copy_fixed(memory)
             for run in self._runs:
-                run(given)
+                run(memory)
         except spy.BoundsError as error:  # of a line of the plan's text
             indexed = (
                 n for n in self.fusion.order if n.op == "index_in" or kind_of(n) in ("gather", "scatter")
@@ -464,9 +463,9 @@ class Plan:
                 error.add_note(f"note: the graph indexes arrays at {', '.join(places)}")
             raise
 
-    def _copy_fixed(self, given: Memory) -> None:
+    def _copy_fixed(self, memory: Memory) -> None:
         for run in self._copy_runs if self._is_stale else ():
-            run(given)
+            run(memory)
         self._is_stale = False
 
     def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
@@ -504,8 +503,8 @@ class Plan:
         return {node: spy.Tensor.empty_like(model) for node, model in self._models.items()}
 
     def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
-        """The seconds of each of the copies and each step in its place, of the turn that took least after a first one
-        that touches memory; 0 of collectives, which are left out, so that results are wrong."""
+        """The seconds of each of the copies and of each step in its place. A first turn touches memory; of the others
+        the one that took least counts. Collectives are left out and have 0 seconds, so results are wrong."""
         results, outside = self._results(), self._with_captured(arrays)
         with self._lock:
             memory = self._lent(outside, results)
@@ -514,12 +513,12 @@ class Plan:
             self._is_stale = True  # copies are those of these arrays
         return min(times[1:], key=sum)
 
-    def _timed(self, given: Memory) -> list[float]:
+    def _timed(self, memory: Memory) -> list[float]:
         seconds = []
         for step, run in zip((*self.copies, *self.steps), (*self._copy_runs, *self._runs), strict=True):
             start = perf_counter()
             if not isinstance(step, Exchange | Await):
-                run(given)
+                run(memory)
             seconds.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
         return seconds
 
@@ -564,12 +563,12 @@ def _bound_to(holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> 
     """A step whose calls are bound to memory from outside. `bind` makes one for new memory, if it can of the oldest."""
     calls: dict[tuple[int, ...], Any] = {}
 
-    def run(given: Memory) -> None:
-        key = tuple([given[holder].address for holder in holders])
+    def run(memory: Memory) -> None:
+        key = tuple([memory[holder].address for holder in holders])
         call = calls.get(key)
         if call is None:
             oldest = calls.pop(next(iter(calls))) if len(calls) == MOST_BOUND else None
-            call = calls[key] = bind(given, oldest)
+            call = calls[key] = bind(memory, oldest)
         call()
 
     return run
@@ -587,8 +586,13 @@ def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
 
 def _span(array: np.ndarray) -> tuple[int, int]:
     """The addresses of the first byte and behind the last."""
-    at, ways = array.ctypes.data, [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-    return at + sum(min(0, way) for way in ways), at + sum(max(0, way) for way in ways) + array.itemsize
+    at, extents = (
+        array.ctypes.data,
+        [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)],
+    )
+    return at + sum(min(0, extent) for extent in extents), at + sum(
+        max(0, extent) for extent in extents
+    ) + array.itemsize
 
 
 def _array(tensor: spy.Tensor, layout: StridedLayout) -> np.ndarray:

@@ -23,7 +23,7 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError, MemoryLimitError
 from slangrad.graph.ir.node import Node, in_order
 from slangrad.graph.lowering.steps import Await, Exchange, Holder, PlanStep, TemporaryMemory
-from slangrad.graph.planning.memory import Arena, arena, bytes_of, lifetimes
+from slangrad.graph.planning.memory import ArenaPlan, arena, bytes_of, lifetimes
 from slangrad.graph.planning.schedule import with_waits
 
 SCIPY = Late("scipy.optimize")
@@ -73,7 +73,7 @@ def fitted(
     overwritten: Mapping[Node, Node],
     most: int | None,
     held: int = 0,
-) -> tuple[list[Task], Arena]:
+) -> tuple[list[Task], ArenaPlan]:
     """The tasks in the first order in which the arena, and what is held anyway, are `most` bytes; else in the last one,
     some of them twice. `outside`: holders with memory of their own; `overwritten`: of outputs, the inputs whose memory
     they take.
@@ -85,7 +85,7 @@ def fitted(
         memory = arena(steps_in(tasks), outside)
         if memory.size <= limit:
             return tasks, memory
-    search = _Search(outside, overwritten, limit)
+    search = _TaskSearch(outside, overwritten, limit)
     search.run(tasks, memory)
     if search.best is not None:
         return search.best
@@ -107,17 +107,17 @@ class _Trial:
         return self.drops.without(self.dropped)
 
 
-class _Search:
+class _TaskSearch:
     """The cheapest tasks that fit, `best`. If none does, the same trials were made as with any other limit that is too
     small. So `least`, the bytes that the smallest of them needs, is a limit that would do."""
 
     def __init__(self, outside: set[Holder], overwritten: Mapping[Node, Node], limit: float) -> None:
         self._outside, self._overwritten, self._limit = outside, overwritten, limit
-        self.best: tuple[list[Task], Arena] | None = None
+        self.best: tuple[list[Task], ArenaPlan] | None = None
         self._seconds = inf
         self._trials: list[_Trial] = []
 
-    def run(self, tasks: list[Task], memory: Arena) -> None:
+    def run(self, tasks: list[Task], memory: ArenaPlan) -> None:
         living, least = memory.alive, memory.live
         for _ in range(DEPTH):
             drops = Drops(tasks, self._outside, self._overwritten, living)
@@ -345,13 +345,13 @@ def _knapsack(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndar
 
 
 def _greedy(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray:
-    taken, left = np.zeros(len(costs), bool), need.copy()
+    chosen, left = np.zeros(len(costs), bool), need.copy()
     while left.max() > 0:
-        row = sizes[left.argmax()] * ~taken
+        row = sizes[left.argmax()] * ~chosen
         best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
-        taken[best] = True
+        chosen[best] = True
         left -= sizes[:, best]
-    for i in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # those that later ones made needless
+    for i in sorted(np.flatnonzero(chosen), key=lambda i: -costs[i]):  # those that later ones made needless
         if (left + sizes[:, i] <= 0).all():
-            taken[i], left = False, left + sizes[:, i]
-    return taken
+            chosen[i], left = False, left + sizes[:, i]
+    return chosen

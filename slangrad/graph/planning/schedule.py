@@ -25,11 +25,15 @@ from slangrad.graph.rewriting.fuse import Group
 
 class Schedule:
     """`orders`: of groups, by their numbers, the best first; those behind it take less memory, which is limited to
-    `most` bytes. `taken`: outputs that are written over inputs, once nothing else reads these; `stuck`: those for
+    `most` bytes. `overwritten`: outputs that are written over inputs, once nothing else reads these; `stuck`: those for
     which there is no such time. `outside`: nodes that have memory of their own."""
 
     def __init__(
-        self, groups: Sequence[Group], outside: set[Node], taken: Mapping[Node, Node], most: int | None = None
+        self,
+        groups: Sequence[Group],
+        outside: set[Node],
+        overwritten: Mapping[Node, Node],
+        most: int | None = None,
     ) -> None:
         self.stuck: set[Node] = set()
         self._groups = groups
@@ -46,7 +50,10 @@ class Schedule:
             {self._makers[n] for n in nodes if n in self._makers} - {i} for i, nodes in enumerate(reads)
         ]
         self._after = [
-            set().union(*(self._readers.get(taken[root], ()) for root in group.roots if root in taken)) - {i}
+            set().union(
+                *(self._readers.get(overwritten[root], ()) for root in group.roots if root in overwritten)
+            )
+            - {i}
             for i, group in enumerate(groups)
         ]
         self.orders: list[list[int]] = []
@@ -81,7 +88,7 @@ class Schedule:
                 self._moved.append(i)
             i = choose(ready)
             del ready[i]
-            peak = max(peak, self._live + self._taken(i))
+            peak = max(peak, self._live + self._new_bytes(i))
             self._live += self._change(i)
             for node in self._ended(i):
                 self._left[node] -= 1
@@ -113,7 +120,7 @@ class Schedule:
     def _beside(self, overlap: Overlap, most: int, ready: Collection[int]) -> int:
         """The one beside which collectives run, as long as the memory stays within a limit."""
         i = overlap.best(ready)
-        if self._live + self._taken(i) > most:
+        if self._live + self._new_bytes(i) > most:
             i = overlap.best(ready, is_lean=True)
         return overlap.take(i)
 
@@ -125,19 +132,19 @@ class Schedule:
         self._after[i], needs[i] = set(), {i}
         return i
 
-    def _made(self, i: int) -> int:
+    def _root_bytes(self, i: int) -> int:
         return sum(root.nbytes for root in self._groups[i].roots if root in self._inside)
 
-    def _taken(self, i: int) -> int:
+    def _new_bytes(self, i: int) -> int:
         """Bytes that are alive during a kernel, and were not before. Arrays that are copied into a buffer lie
         there."""
-        added = self._made(i)
+        added = self._root_bytes(i)
         return max(0, self._change(i)) if self._groups[i].kind == "part" else added
 
     def _change(self, i: int) -> int:
         """Bytes that are alive after a kernel, less those before it."""
         ended = Counter(self._ended(i))
-        return self._made(i) - sum(
+        return self._root_bytes(i) - sum(
             node.nbytes for node, n in ended.items() if self._left[node] == n and node in self._inside
         )
 

@@ -41,12 +41,12 @@ class Rewriter:
         for rule in PATTERNS:
             self._rules.setdefault(rule.pattern.op, []).append(rule)
 
-    def simplified(self, outputs: Sequence[Node], taken: Mapping[Node, Node] = NOTHING) -> list[Node]:
-        """The outputs after all rules that always pay, with choices that are taken."""
+    def simplified(self, outputs: Sequence[Node], chosen: Mapping[Node, Node] = NOTHING) -> list[Node]:
+        """The outputs after all rules that always pay, and those chosen."""
         new: dict[Node, Node] = {}
-        for node in in_order(outputs, lambda n: (taken[n],) if n in taken else n.inputs):
-            if node in taken:
-                new[node] = new[taken[node]]
+        for node in in_order(outputs, lambda n: (chosen[n],) if n in chosen else n.inputs):
+            if node in chosen:
+                new[node] = new[chosen[node]]
             else:
                 new[node] = self._enter(with_inputs(node, tuple(new[x] for x in node.inputs)))
         return [new[output] for output in outputs]
@@ -54,8 +54,8 @@ class Rewriter:
     def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs after all rules."""
         simpler = self.simplified(outputs)
-        while taken := self._taken(Graph(simpler)):
-            simpler = self.simplified(simpler, taken)
+        while chosen := self._paying(Graph(simpler)):
+            simpler = self.simplified(simpler, chosen)
         return simpler
 
     # --- rules that always pay
@@ -92,20 +92,20 @@ class Rewriter:
 
     # --- rules that pay by cost
 
-    def _taken(self, graph: Graph) -> dict[Node, Node]:
+    def _paying(self, graph: Graph) -> dict[Node, Node]:
         """Choices that pay and do not touch each other. A choice of several nodes makes some of them
         depend on inputs of others. Two such choices have no places in common, so no cycle comes from them."""
-        taken, touched, end = dict[Node, Node](), set[Node](), -1
+        chosen, touched, end = dict[Node, Node](), set[Node](), -1
         for node in graph.index:
             for replaced in self.choices(node, graph):
                 old, new, region = self.prices(graph, replaced)
                 first, last = _span(replaced, graph.index) if len(replaced) > 1 else (end + 1, end)
                 if new < LEAST_GAIN * old and touched.isdisjoint(region) and first > end:
-                    taken |= replaced
+                    chosen |= replaced
                     touched |= region
                     end = last
                     break
-        return taken
+        return chosen
 
     def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
         """The replacements that rules offer at a node: old nodes, and the new ones."""

@@ -111,13 +111,13 @@ class ConsistentPlan:
         self._rows = [local[node] for node in batch if node in local and node.shape]
         seen = {local[node]: at for node, at in layouts.items() if node in local}
         self._layouts = {node: at.with_shape(node.shape) for node, at in seen.items()}
-        taken = {k: local[node] for k, node in enumerate(in_place.values(), 1)}
+        overwritten = {k: local[node] for k, node in enumerate(in_place.values(), 1)}
         placed = _placed(graphs[0], other)
         self._shards: list[list[ShardPhase]] = []
         for graph in graphs:
             if placed or not self._shards:
                 differing = placed and _placed(graph, other if graph is graphs[0] else graphs[0])
-                self._shards.append(self._phases(graph, set(differing or ()), taken, settings))
+                self._shards.append(self._phases(graph, set(differing or ()), overwritten, settings))
         self._shards *= self._own // len(self._shards)
 
     @property
@@ -138,7 +138,7 @@ class ConsistentPlan:
         return in_buckets(partitioned(outputs, specs, wanted, mesh, local).outputs)
 
     def _phases(
-        self, outputs: list[Node], placed: set[Node], taken: Mapping[int, Node], settings: Settings
+        self, outputs: list[Node], placed: set[Node], overwritten: Mapping[int, Node], settings: Settings
     ) -> list[ShardPhase]:
         order = topological_order(*outputs)
         level: dict[Node, int] = {}
@@ -165,7 +165,7 @@ class ConsistentPlan:
                 if not is_given(node):
                     targets[level[node]][node] = None
             phases.append(
-                self._phase(list(targets[p]), boundary, ends[p] if p < last else [], taken, settings)
+                self._phase(list(targets[p]), boundary, ends[p] if p < last else [], overwritten, settings)
             )
         return phases[::-1]
 
@@ -174,13 +174,13 @@ class ConsistentPlan:
         targets: list[Node],
         boundary: list[Node],
         ends: list[Node],
-        taken: Mapping[int, Node],
+        overwritten: Mapping[int, Node],
         settings: Settings,
     ) -> ShardPhase:
         names = {node: new_input(node.shape, node.dtype) for node in boundary if node.op != "input"}
         outputs = substituted(targets, names)
         inputs = [names.get(node, node) for node in boundary]
-        in_place = {} if ends else {outputs[i]: node for i, node in taken.items()}
+        in_place = {} if ends else {outputs[i]: node for i, node in overwritten.items()}
         unread = [node for node in in_place.values() if node not in inputs]
         boundary, inputs = [*boundary, *unread], [*inputs, *unread]
         layouts = {node: at for node, at in self._layouts.items() if node in inputs}
@@ -226,20 +226,20 @@ class ConsistentPlan:
             size = -(-array.size // n)
             sent = np.zeros((n, size), array.dtype)
             sent.reshape(-1)[: array.size] = array
-            got, tree = np.empty_like(sent), Tree(how)
-            self._exchanged("all_to_all", name, sent, got)
-            for piece in got:
+            received, tree = np.empty_like(sent), Tree(how)
+            self._exchanged("all_to_all", name, sent, received)
+            for piece in received:
                 tree.add(piece)
-            self._exchanged("all_gather", name, tree.result, got)
-            array = got.reshape(-1)[: array.size]
+            self._exchanged("all_gather", name, tree.result, received)
+            array = received.reshape(-1)[: array.size]
         return array
 
     def _all(self, arrays: np.ndarray) -> np.ndarray:
         """The arrays of the shards of all workers."""
         for name, n in reversed(self._mesh.cuts.items()):
-            got = np.empty((n, *arrays.shape), arrays.dtype)
-            self._exchanged("all_gather", name, arrays, got)
-            arrays = got.reshape(-1, *arrays.shape[1:])
+            received = np.empty((n, *arrays.shape), arrays.dtype)
+            self._exchanged("all_gather", name, arrays, received)
+            arrays = received.reshape(-1, *arrays.shape[1:])
         return arrays
 
     def _exchanged(self, name: str, over: str, sent: np.ndarray, result: np.ndarray) -> None:
@@ -256,19 +256,21 @@ def _join(node: Node, part: Joined, arrays: list[np.ndarray]) -> None:
 
 def _check(outputs: Sequence[Node], batch: Sequence[Node], mesh: Mesh) -> None:
     """GraphError (E1048) where eight shards of rows do not fit."""
-    said = f"consistent='bits' on {mesh!r}"
+    subject = f"consistent='bits' on {mesh!r}"
     if SHARDS % mesh.workers:
-        raise GraphError("E1048", f"{said}: the number of workers divides {SHARDS}", "1, 2, 4 or 8 workers")
+        raise GraphError(
+            "E1048", f"{subject}: the number of workers divides {SHARDS}", "1, 2, 4 or 8 workers"
+        )
     cut = set(mesh.cuts) - set(mesh.batch)
     for node in topological_order(*outputs):
         cut |= spec_of(node, mesh.sizes).used if node.op == SHARD else set()
     if cut:
         raise GraphError(
-            "E1048", f"{said}: rows of the batch are cut, and nothing else", "graph.mesh('data')"
+            "E1048", f"{subject}: rows of the batch are cut, and nothing else", "graph.mesh('data')"
         )
     for node in batch:
         if node.shape and node.shape[0] % SHARDS:
-            message = f"{said}: {node.shape[0]} rows of all workers are no multiple of {SHARDS}"
+            message = f"{subject}: {node.shape[0]} rows of all workers are no multiple of {SHARDS}"
             raise GraphError("E1048", message)
 
 

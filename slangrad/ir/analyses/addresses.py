@@ -82,8 +82,8 @@ def _chosen(op: Op, address: Value, made_by: MadeBy) -> Value | None:
     if op.name not in ("if", "select"):
         return None
     at = op.results.index(address)
-    there, other = op.operands[1:] if op.name == "select" else (region.yields[at] for region in op.regions)
-    return there if is_null(other, made_by) else None
+    chosen, other = op.operands[1:] if op.name == "select" else (region.yields[at] for region in op.regions)
+    return chosen if is_null(other, made_by) else None
 
 
 def is_null(address: Value, made_by: MadeBy) -> bool:
@@ -98,19 +98,19 @@ class Roots:
 
     def __init__(self, made_by: MadeBy) -> None:
         self.made_by = made_by
-        self._found: dict[Value, Value] = {}
+        self._roots: dict[Value, Value] = {}
 
     def root(self, address: Value) -> Value:
         path = list[Value]()
-        while address not in self._found:
+        while address not in self._roots:
             before = self._before(address)
             if before is None:
-                self._found[address] = address
+                self._roots[address] = address
             else:
                 path.append(address)
                 address = before
-        root = self._found[address]
-        self._found.update(dict.fromkeys(path, root))
+        root = self._roots[address]
+        self._roots.update(dict.fromkeys(path, root))
         return root
 
     def _before(self, address: Value) -> Value | None:

@@ -39,7 +39,7 @@ class Builder:
         self._keys: set[Key] = (
             set() if outer is None else outer._keys
         )  # of all regions: new values are not searched for
-        self._here: set[Value] = set()
+        self._own_values: set[Value] = set()
         self.makers: dict[Value, Op] = {} if outer is None else outer.makers  # one for all regions
         self.made_by = self.makers.get  # the op that made a value; None for parameters
 
@@ -50,7 +50,7 @@ class Builder:
         """Take over the ops of a nested builder, as if they had been emitted here."""
         self.ops += inner.ops
         self._known.update(inner._known)
-        self._here |= inner._here
+        self._own_values |= inner._own_values
 
     def emit(
         self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
@@ -98,7 +98,7 @@ class Builder:
         self.ops.append(op)
         for result in results:
             self.makers[result] = op
-        self._here.update(results)
+        self._own_values.update(results)
         return results
 
     def control(
@@ -136,7 +136,7 @@ class Builder:
         op = Op(name, tuple(operands), results, attributes or Attributes(), regions, self.span)
         self.ops.append(op)
         self.makers.update(dict.fromkeys(results, op))
-        self._here.update(results)
+        self._own_values.update(results)
         return results
 
     def all(self, conditions: Iterable[Value]) -> Value:
@@ -159,9 +159,9 @@ class Builder:
 
     def guarded(self, condition: Value, then: Arm) -> tuple[Value, ...]:
         """The results of an arm where the condition holds; zeros elsewhere."""
-        there, nowhere = self.region((), then), self.nested()
-        zeros = tuple([nowhere.zero(v.type) for v in there.yields])
-        return self.control("if", (condition,), (there, Region((), nowhere.ops, zeros)))
+        region, nowhere = self.region((), then), self.nested()
+        zeros = tuple([nowhere.zero(v.type) for v in region.yields])
+        return self.control("if", (condition,), (region, Region((), nowhere.ops, zeros)))
 
     def for_(
         self,
@@ -220,7 +220,7 @@ class Builder:
 
     def made_here(self, value: Value) -> bool:
         """Whether an op of this region itself made the value."""
-        return value in self._here
+        return value in self._own_values
 
     def constant_of(self, value: Value) -> Number | None:
         """The number a value is, when it is a constant (for a vector: of each component)."""
@@ -252,7 +252,7 @@ class Builder:
         op = Op(name, operands, (result,), attributes, (), self.span, key)
         self.ops.append(op)
         self.makers[result] = op
-        self._here.add(result)
+        self._own_values.add(result)
         return result
 
 

@@ -136,8 +136,8 @@ class VectorSpace:
             tangent = b.emit("set", tangent, inner, index=position)
         row = self._functions(primal)
         for field, position in () if row is None else row.kept:
-            there = b.constant(BOOL, True) if value is None else b.emit("get", value, index=field)
-            tangent = b.emit("set", tangent, there, index=position)
+            copied = b.constant(BOOL, True) if value is None else b.emit("get", value, index=field)
+            tangent = b.emit("set", tangent, copied, index=position)
         return tangent
 
     def _rows(self, primal: Type) -> Iterable[tuple[int, int]]:

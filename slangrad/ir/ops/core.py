@@ -50,6 +50,7 @@ class Attributes(TypedDict, total=False):
     site: int  # of a report: the number of its place (slangrad/sites.py)
     segmented: bool  # of a loop: each iteration runs a segment (autodiff/checkpointing/loop_splitting.py)
     stored: bool  # of a select: its result is stored at the address from which the other operand was loaded
+    table: int  # of an atomic: the number of the table of a group that it may add to
     text: str
     trusted: bool
     uniform: bool  # of an atomic: lanes of a wave that come to it together have the same address
@@ -79,6 +80,7 @@ class FunctionAttributes(TypedDict, total=False):
     open_primal: bool
     order: int  # of initializers: the place among them
     prefer: str
+    relies_on_rounding: bool  # it has code of the library in which each operation rounds as it is written
     stays: bool  # a kernel whose launch has the threads that it runs with, for any number of threads of the program
     segment: bool  # one segment of a loop (autodiff/checkpointing/loop_splitting.py)
     wanted_lanes: int  # SIMD lanes of a kernel; as many as suit it where it does not say

@@ -191,7 +191,7 @@ row("read_static",   GIVEN,   None,                        CONSTANT,            
 row("write_static",  NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*", says="name")
 # `atomic{kind} %p, %value` gives what was there before; compare_exchange takes the expected value before the new one.
 # With `alone`, no other thread of the machine reaches the address at the time.
-row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*", says="kind alone? own? trusted? uniform?")
+row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*", says="kind alone? own? table? trusted? uniform?")
 # --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is
 # zero until it is written; elements of a `tape_new{written_first}` are never read before. Handle 0 reads zero
 # everywhere and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the

@@ -37,7 +37,7 @@ class RuleError(AssertionError):
 
 
 @cache
-def _said(name: str) -> dict[str, bool]:
+def _attributes_of(name: str) -> dict[str, bool]:
     """The attributes that an op has, and whether it needs them."""
     row = p.PRIMITIVES.get(name)
     words = p.CONTROL_SAYS.get(name, "") if row is None else row.says
@@ -53,13 +53,13 @@ def _classes() -> dict[str, tuple[type, ...]]:
 
 def check_attributes(name: str, attributes: Mapping[str, object]) -> None:
     """RuleError where the row of an op does not say what its attributes are."""
-    said = _said(name)
+    expected = _attributes_of(name)
     for key, value in attributes.items():
-        if key not in said:
+        if key not in expected:
             raise RuleError(f"{name} has no attribute {key!r}")
         if type(value) not in _classes()[key]:
             raise RuleError(f"the attribute {key!r} of {name} is {value!r}")
-    for key, is_needed in said.items():
+    for key, is_needed in expected.items():
         if is_needed and key not in attributes:
             raise RuleError(f"{name} lacks the attribute {key!r}")
 
@@ -109,7 +109,7 @@ def _select(name: str, types: tuple[Type, ...], attributes: Attributes, stated: 
     return types[1]
 
 
-def _given(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
+def _stated_type(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     _require(stated is not None, name, types)
     assert stated is not None
     return stated
@@ -155,7 +155,7 @@ RULES: dict[str, Callable[[str, tuple[Type, ...], Attributes, Type | None], Type
     p.COMPARE: _compare,
     p.SELECT: _select,
     p.SHIFT: _same,
-    p.GIVEN: _given,
+    p.GIVEN: _stated_type,
     p.COMPONENT: _component,
     p.FIRST: _first,
     p.ELEMENT: _element,

@@ -116,10 +116,10 @@ def _if(w: Waves, op: Op) -> WaveStep:
 
     def run(lanes: list[Lane]) -> None:
         for holds, (steps, yields) in zip((True, False), arms, strict=True):
-            taken = [lane for lane in lanes if bool(lane.frame[condition]) is holds]
-            if taken:
-                _run(taken, steps)
-                _copy(taken, results, yields)
+            active = [lane for lane in lanes if bool(lane.frame[condition]) is holds]
+            if active:
+                _run(active, steps)
+                _copy(active, results, yields)
 
     return run
 

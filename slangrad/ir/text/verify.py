@@ -84,7 +84,7 @@ class _Verifier:
         self.checked = function
         self.program = program
         self.stage = stage
-        self._made: set[Value] = set()
+        self._defined: set[Value] = set()
         self._visible: set[Value] = set()
 
     def fail(self, message: str, op: Op | None = None) -> None:
@@ -118,10 +118,10 @@ class _Verifier:
             self.fail(f"{subject}: {types} where {wanted} are expected", op)
 
     def _define(self, value: Value, op: Op | None) -> None:
-        self.require(value not in self._made, "a value is made twice", op)
+        self.require(value not in self._defined, "a value is made twice", op)
         allowed = isinstance(value.type, self.stage.types)
         self.require(allowed, f"a value of type {value.type}", op)
-        self._made.add(value)
+        self._defined.add(value)
         self._visible.add(value)
 
     def _region(self, region: Region, op: Op | None = None) -> None:

@@ -25,7 +25,7 @@ from slangrad.ir.ops.core import Function, walk
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.text.verify import FLAT_OPS
 from slangrad.llvm import functions
-from slangrad.llvm.cuda import atomics, groups, launch, memory, reports, tapes, waves
+from slangrad.llvm.cuda import approximations, atomics, groups, launch, memory, reports, tapes, waves
 from slangrad.llvm.cuda.launch import ARENA_HEADER, LAUNCH_SIZE, read_field
 from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
@@ -37,7 +37,7 @@ from slangrad.llvm.text.writer import Declarations, Writer, counted_loop
 
 RULES: Mapping[str, Rule] = {
     name: rule
-    for rules in (emit, functions, memory, atomics, reports, launch, groups, waves, tapes)
+    for rules in (emit, functions, memory, atomics, reports, launch, groups, waves, tapes, approximations)
     for name, rule in rules.RULES.items()
 }
 _WITHOUT_RULE = FLAT_OPS - RULES.keys()
@@ -66,7 +66,7 @@ attributes #0 = { nounwind }"""
 
 
 @dataclass(frozen=True, slots=True)
-class WideKernel:
+class NeighborKernel:
     """A kernel for `lanes` neighboring threads at a time. It runs where `aligned` yields true for the first of them."""
 
     lanes: int
@@ -103,11 +103,12 @@ def kernel_module(
     arguments: Struct,
     options: Options,
     group: Grid | None,
-    wide: WideKernel | None = None,
+    wide: NeighborKernel | None = None,
     finish: Function | None = None,
+    reassociates: bool = False,
 ) -> EntryModule:
     """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads. `finish`: what
-    runs after the kernel, in groups without shared memory."""
+    runs after the kernel, in groups without shared memory. `reassociates`: sums may be added in another order."""
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
@@ -131,7 +132,10 @@ def kernel_module(
         return around
 
     def writer() -> Writer:
-        return Writer(declarations, FEATURES, options.contraction)
+        w = Writer(declarations, FEATURES, options.contraction)
+        w.approximate = " arcp afn" if options.fast_math else ""
+        w.contract += " reassoc nsz" if reassociates else ""
+        return w
 
     entry = writer()
     pool = tapes.write_pool(entry) if has_pool else ""
@@ -236,7 +240,7 @@ def _write_thread(e: RegionEmitter, kernel: Function) -> None:
 
 
 def _write_wide_map(
-    w: Writer, kernel: Function, wide: WideKernel, environment: Callable[[Thread], Environment]
+    w: Writer, kernel: Function, wide: NeighborKernel, environment: Callable[[Thread], Environment]
 ) -> None:
     """A block has a piece of a row, of `lanes` times its size. A thread runs neighbors in it; where the row ends within
     the piece, or memory is not aligned, it runs one after the other, a block's size apart."""
@@ -311,7 +315,7 @@ def _write_group(
     around, lanes = environment(thread), None
     if kernel.wave:
         mask = waves.ALL if stays else waves.ballot(w, waves.ALL, is_inside)
-        lanes = waves.Lanes(waves.lane_number(w), mask, kernel.wave)
+        lanes = waves.ThreadWave(waves.lane_number(w), mask, kernel.wave)
     inside, done = w.labels("inside", "done")
     w.branch(is_inside, inside, done)
     w.block(inside)

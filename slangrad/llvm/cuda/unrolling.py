@@ -3,8 +3,8 @@
     %tape = alloc {count=64} : ptr<f32, local>
     for %64, ... (%i: u32, ...) { %at = offset %tape, %i   store %at, %x ... }      br label %for.1, !llvm.loop !4
 
-In: a kernel. Out: its loops on which addresses in such arrays depend. Local memory of a thread is memory of the GPU: an
-array that a forward loop writes and a reverse loop reads costs more than the code of both loops written out.
+In: a kernel. Out: its loops on which addresses in such arrays depend. Local memory of a thread is memory of the GPU. An
+array that a forward loop writes and a reverse loop reads costs more there than the code of both loops written out.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def loops_of_arrays(kernel: Function) -> tuple[frozenset[Op], int]:
     owners = {
         value: op for op in walk(region) if op.name in LOOPS for r in op.regions for value in r.parameters
     }
-    chosen, taken = set[Op](), 0
+    chosen, total_bytes = set[Op](), 0
     for array, addresses in _addresses(region).items():
         loops, size = _loops_behind(addresses, region, owners), local_bytes(array)
         is_short = all(0 <= _trips(op, region) <= MOST_TRIPS for op in loops)
-        if not loops or not is_short or taken + size > most_bytes:
+        if not loops or not is_short or total_bytes + size > most_bytes:
             continue
         if _written_out(region.ops, chosen | loops, region) <= most_ops:
-            chosen, taken = chosen | loops, taken + size
-    return frozenset(chosen), taken
+            chosen, total_bytes = chosen | loops, total_bytes + size
+    return frozenset(chosen), total_bytes
 
 
 def _addresses(region: Region) -> dict[Op, list[Value]]:

@@ -40,9 +40,9 @@ def known_cpus(triple: str) -> tuple[str, ...]:
     """Empty where LLVM does not tell."""
     command = [sys.executable, "-c", _ASK, triple]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return ()
-    cpus = told.split("Available features")[0]
+    cpus = output.split("Available features")[0]
     names = re.findall(r"^ +(\S+) +- Select the ", cpus, re.MULTILINE)
     return tuple(name for name in names if "_" not in name)

@@ -79,13 +79,13 @@ def target_of(options: Options) -> TargetMachine:
     if lanes not in (0, *LANES):
         raise ValueError(f"{lanes} lanes (SLANGRAD_LANES): {', '.join(map(str, LANES))} are possible, or 0")
     triple, flags = llvm.get_process_triple(), llvm.get_host_cpu_features().flatten()
-    here = describe_target(triple, llvm.get_host_cpu_name(), flags, lanes)
+    host = describe_target(triple, llvm.get_host_cpu_name(), flags, lanes)
     if options.cpu in ("", "native"):
-        return here
+        return host
     check_cpu(options.cpu, triple)
     named = describe_target(triple, options.cpu, "", lanes)
-    if any(theirs and not ours for theirs, ours in zip(astuple(named.features), astuple(here.features))):
-        raise ValueError(f"this machine cannot run code for {options.cpu} (SLANGRAD_CPU); it is a {here.cpu}")
+    if any(theirs and not ours for theirs, ours in zip(astuple(named.features), astuple(host.features))):
+        raise ValueError(f"this machine cannot run code for {options.cpu} (SLANGRAD_CPU); it is a {host.cpu}")
     return named
 
 

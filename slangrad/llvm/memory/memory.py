@@ -192,17 +192,17 @@ def _unread(e: RegionEmitter) -> str:
 def _full_or_masked_load(e: RegionEmitter, name: str, p: Value, mask: list[Value]) -> str:
     """Machines that are slow under masks first test whether all lanes are on."""
     w = e.w
-    full, some, done = w.labels("full", "some", "loaded")
-    w.branch(all_lanes(e, mask[0]), full, some)
+    full, masked_block, done = w.labels("full", "some", "loaded")
+    w.branch(all_lanes(e, mask[0]), full, masked_block)
     w.block(full)
     plain = _plain_load(e, name, p)
     w.jump(done)
-    w.block(some)
+    w.block(masked_block)
     masked = _masked_load(e, name, p, mask)
     w.jump(done)
     w.block(done)
     result = w.name()
-    w.lines.append(phi(result, name, [(plain, full), (masked, some)]))
+    w.lines.append(phi(result, name, [(plain, full), (masked, masked_block)]))
     return result
 
 
@@ -229,12 +229,12 @@ def _store(e: RegionEmitter, op: Op) -> None:
     elif w.features.masked_stores:
         _masked_store(e, f"{name} {value}", p, mask)
     else:
-        full, some, done = w.labels("full", "some", "stored")
-        w.branch(all_lanes(e, mask[0]), full, some)
+        full, masked_block, done = w.labels("full", "some", "stored")
+        w.branch(all_lanes(e, mask[0]), full, masked_block)
         w.block(full)
         w.line(plain)
         w.jump(done)
-        w.block(some)
+        w.block(masked_block)
         _masked_store(e, f"{name} {value}", p, mask)
         w.jump(done)
         w.block(done)

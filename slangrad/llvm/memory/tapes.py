@@ -237,9 +237,9 @@ def _tape_copy(e: RegionEmitter, op: Op) -> None:
     w, (old,), row = e.w, op.operands, _row(e, op.operands[0])
     w.declarations.add_functions(TAKE + GROW)
     tape = _new_tape(e, 0)
-    some, full, failed, done = w.labels("some", "full", "failed", "copied")
-    w.branch(w.value(f"icmp eq {e.typed(old)}, null"), done, some)
-    w.block(some)
+    copying, full, failed, done = w.labels("some", "full", "failed", "copied")
+    w.branch(w.value(f"icmp eq {e.typed(old)}, null"), done, copying)
+    w.block(copying)
     elements, capacity = _header(e, e.operand(old))
     w.branch(w.value(f"icmp eq i64 {capacity}, 0"), done, full)
     w.block(full)
@@ -309,10 +309,10 @@ def place_to_read(e: RegionEmitter, tape: Value, index: str) -> str:
     w.declarations.add_functions(
         f"@zeros{size} = internal constant [{size} x i8] zeroinitializer, align 64\n"
     )
-    some, done = w.labels("tape", "element")
+    nonempty, done = w.labels("tape", "element")
     before = w.label
-    w.branch(w.value(f"icmp eq {e.typed(tape)}, null"), done, some)
-    w.block(some)
+    w.branch(w.value(f"icmp eq {e.typed(tape)}, null"), done, nonempty)
+    w.block(nonempty)
     elements, capacity = _header(e, e.operand(tape))
     place = _element(e, elements, index, row)
     inside = w.value(f"icmp ult i64 {index}, {capacity}")
@@ -320,7 +320,7 @@ def place_to_read(e: RegionEmitter, tape: Value, index: str) -> str:
     w.jump(done)
     w.block(done)
     result = w.name()
-    w.lines.append(phi(result, "ptr", [(f"@zeros{size}", before), (chosen, some)]))
+    w.lines.append(phi(result, "ptr", [(f"@zeros{size}", before), (chosen, nonempty)]))
     return result
 
 

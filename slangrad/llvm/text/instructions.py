@@ -29,7 +29,7 @@ row("sub", "su", "%r = sub {T} %x, %y")
 row("sub", "f", "%r = fsub{contract} {T} %x, %y")
 row("mul", "su", "%r = mul {T} %x, %y")
 row("mul", "f", "%r = fmul{contract} {T} %x, %y")
-row("div", "f", "%r = fdiv {T} %x, %y")
+row("div", "f", "%r = fdiv{approximate} {T} %x, %y")
 row("neg", "su", "%r = sub {T} [T 0], %x")
 row("neg", "f", "%r = fneg {T} %x")
 row(
@@ -95,7 +95,7 @@ row("floor", "f", "%r = call {T} @llvm.floor.{T!}({T} %x)")
 row("ceil", "f", "%r = call {T} @llvm.ceil.{T!}({T} %x)")
 row("round", "f", "%r = call {T} @llvm.roundeven.{T!}({T} %x)")
 row("trunc", "f", "%r = call {T} @llvm.trunc.{T!}({T} %x)")
-row("sqrt", "f", "%r = call {T} @llvm.sqrt.{T!}({T} %x)")
+row("sqrt", "f", "%r = call{approximate} {T} @llvm.sqrt.{T!}({T} %x)")
 
 # --- comparison
 row("less", "s", "%r = icmp slt {T} %x, %y")

@@ -61,6 +61,7 @@ class Writer:
         self.label = "entry"
         self._places: list[tuple[int, Span | None]] = []  # the source of the lines from a number on
         self.contract = " contract" if contract else ""
+        self.approximate = ""  # flags of quotients and roots of floats
         self._count = 0
 
     def name(self) -> str:
@@ -136,6 +137,7 @@ class Writer:
 
         for line in _lines_of(template):
             text = line.replace("{contract}", self.contract)
+            text = text.replace("{approximate}", self.approximate if types["T"].endswith("float") else "")
             text = _CONSTANT.sub(lambda m: constant(type_of(m[1]), types.get(m[2], m[2])), text)
             text = _TYPE.sub(fill_type, text)
             target, _, instruction = text.partition(" = ")

@@ -147,14 +147,14 @@ def count_trips(f: Frame, loop: Counted) -> Value:
         return distance
     unit, stride = f.b.constant(unsigned, 1), f.b.constant(unsigned, abs(loop.step))
     if loop.comparison in ("<", ">"):
-        some = f.emit("less", low, high)
+        has_trips = f.emit("less", low, high)
         if abs(loop.step) == 1:
-            return f.emit("select", some, distance, f.b.zero(unsigned))
+            return f.emit("select", has_trips, distance, f.b.zero(unsigned))
         distance = f.emit("sub", distance, unit)
     else:
-        some = f.emit("less_equal", low, high)
+        has_trips = f.emit("less_equal", low, high)
     count = f.emit("add", f.emit("div", distance, stride), unit)
-    return f.emit("select", some, count, f.b.zero(unsigned))
+    return f.emit("select", has_trips, count, f.b.zero(unsigned))
 
 
 def _bits(f: Frame, value: Value, unsigned: Type) -> Value:

@@ -196,8 +196,8 @@ def _hints(f: Frame, node: ast.Statement) -> Attributes:
 
 def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
     """The body once for each value of the variable, which is a constant in it."""
-    start = 0 if node.start is None else _known(f, node.start)
-    stop = _known(f, node.stop)
+    start = 0 if node.start is None else _constant_bound(f, node.start)
+    stop = _constant_bound(f, node.stop)
     if start is None or stop is None:
         return
     limit = f.lowering.options.limits.compile_time_steps
@@ -221,7 +221,7 @@ def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
     f.variables.pop(node.variable, None)
 
 
-def _known(f: Frame, node: ast.Expression) -> int | None:
+def _constant_bound(f: Frame, node: ast.Expression) -> int | None:
     """The bound of a $for, with generic parameters filled in."""
     value = f.program.known_value(f.scope, node)
     number = None if value is None else f.program.value(value, f.substitution)

@@ -60,11 +60,11 @@ Passed = tuple[Key, tuple[object, ...], Key]
 
 
 @dataclass(slots=True)
-class _Found:
+class _Uses:
     """The facts about a function."""
 
     reference: DeclRef
-    caller: _Found | None
+    caller: _Uses | None
     atomically: set[Key] = field(default_factory=set)
     by_address: set[Key] = field(default_factory=set)
     passed: list[Passed] = field(default_factory=list)
@@ -75,8 +75,8 @@ class _Search:
 
     def __init__(self, f: Frame) -> None:
         self.f = f
-        self.found: dict[tuple[object, ...], _Found] = {}
-        self.todo: list[_Found] = []
+        self.uses: dict[tuple[object, ...], _Uses] = {}
+        self.todo: list[_Uses] = []
 
     def of(self, reference: DeclRef) -> dict[tuple[object, ...], Acted]:
         self._ask(reference, None)
@@ -85,17 +85,17 @@ class _Search:
         self._pass_on()
         return {
             key: Acted(frozenset(function.atomically), frozenset(function.by_address))
-            for key, function in self.found.items()
+            for key, function in self.uses.items()
         }
 
     def _pass_on(self) -> None:
         """A use of a parameter is a use of the caller's parameter that was passed for it."""
-        callers: dict[tuple[tuple[object, ...], Key], list[tuple[_Found, Key]]] = defaultdict(list)
-        for caller in self.found.values():
+        callers: dict[tuple[tuple[object, ...], Key], list[tuple[_Uses, Key]]] = defaultdict(list)
+        for caller in self.uses.values():
             for parameter, of, key in caller.passed:
                 callers[of, key].append((caller, parameter))
         for kind in ("atomically", "by_address"):
-            todo = [(function, key) for function in self.found.values() for key in getattr(function, kind)]
+            todo = [(function, key) for function in self.uses.values() for key in getattr(function, kind)]
             while todo:
                 callee, key = todo.pop()
                 for caller, parameter in callers[callee.reference.key, key]:
@@ -103,23 +103,23 @@ class _Search:
                         getattr(caller, kind).add(parameter)
                         todo.append((caller, parameter))
 
-    def _ask(self, reference: DeclRef, caller: _Found | None) -> tuple[object, ...]:
-        if reference.key not in self.found:
-            function = self.found[reference.key] = _Found(reference, caller)
+    def _ask(self, reference: DeclRef, caller: _Uses | None) -> tuple[object, ...]:
+        if reference.key not in self.uses:
+            function = self.uses[reference.key] = _Uses(reference, caller)
             if not self._is_endless(function):
                 self.todo.append(function)
         return reference.key
 
-    def _is_endless(self, asked: _Found) -> bool:
+    def _is_endless(self, function: _Uses) -> bool:
         """A generic that asks for instance after instance of itself is refused when it is lowered."""
         limits, depth = self.f.lowering.options.limits, 0
-        above = asked.caller
+        above = function.caller
         while above is not None:
-            depth += above.reference.declaration is asked.reference.declaration
+            depth += above.reference.declaration is function.reference.declaration
             above = above.caller
-        return depth > limits.generic_depth or len(self.found) > limits.instances
+        return depth > limits.generic_depth or len(self.uses) > limits.instances
 
-    def _look_into(self, function: _Found) -> None:
+    def _look_into(self, function: _Uses) -> None:
         f, reference, declared = self.f, function.reference, function.reference.declaration
         info: checked.FunctionInfo = f.program.info(declared)
         key = dispatched(f.lowering, reference)
@@ -133,7 +133,7 @@ class _Search:
                 if isinstance(node, ast.Expression) and node.ref is not None:
                     self._look_at(node.ref, reference.substitution, function)
 
-    def _look_into_kinds(self, function: _Found, key: ast.Interface) -> None:
+    def _look_into_kinds(self, function: _Uses, key: ast.Interface) -> None:
         """A requirement called on a value whose type is known at run time only: all possible callees."""
         reference, parameters = function.reference, _keys(self.f, function.reference)
         for t in self.f.lowering.types.alternatives(reference.type_for(key)):
@@ -143,7 +143,7 @@ class _Search:
                 pairs = zip(parameters, _keys(self.f, meant), strict=False)
                 function.passed += [(mine, callee, its) for mine, its in pairs]
 
-    def _look_at(self, form: object, seen: Substitution, function: _Found) -> None:
+    def _look_at(self, form: object, seen: Substitution, function: _Uses) -> None:
         f = self.f
         if isinstance(form, checked.AddressOf):
             function.by_address |= set(_root(f, form.place, seen))
@@ -157,7 +157,7 @@ class _Search:
                 self._pass_parameters(function, DeclRef(accessor, resolved.substitution), [form.base], seen)
 
     def _pass_parameters(
-        self, function: _Found, callee: DeclRef, places: list[object], seen: Substitution
+        self, function: _Uses, callee: DeclRef, places: list[object], seen: Substitution
     ) -> None:
         """The parameters that a function passes on."""
         f = self.f

@@ -89,13 +89,13 @@ class _Request:
         inputs = list(self.inputs)
         last = [inputs.pop()] if self.of.result_differentiable else []
         cotangents = [value for value in last if value is not None]
-        taken = iter(inputs)
+        remaining = iter(inputs)
         primals: list[Value] = []
         pairs: list[Value | None] = []  # of the differentiable inputs in order; None for what is no pair
         for p in self.of.parameters:
             if p.direction == "out" and not p.differentiable:
                 continue
-            value = next(taken)
+            value = next(remaining)
             assert value is not None
             if p.direction == "out":
                 cotangents.append(value)

@@ -93,8 +93,8 @@ def _backward(
     ]
     given_back = iter(cotangents)
     returned = [next(given_back)] if of.result_differentiable else []
-    taken = [next(given_back) for p in of.parameters if p.differentiable and p.direction != "in"]
-    arguments = (values[-1], *taken, *returned)
+    output_cotangents = [next(given_back) for p in of.parameters if p.differentiable and p.direction != "in"]
+    arguments = (values[-1], *output_cotangents, *returned)
     written = b.call(operator.name, arguments, operator.result_types)
     cts_of_inputs = _results_of(operator, written)
     yields = tuple(cts_of_inputs)

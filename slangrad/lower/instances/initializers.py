@@ -18,7 +18,7 @@ class Initializers:
 
     def __init__(self, lowering: Lowering) -> None:
         self._lowering = lowering
-        self._made: list[tuple[Function, ast.Variable]] = []
+        self._initializers: list[tuple[Function, ast.Variable]] = []
 
     def lower_next(self) -> bool:
         """Lower one that waits; whether there was one."""
@@ -27,7 +27,7 @@ class Initializers:
             return False
         name, resolved = waiting.pop()
         function = _initial(self._lowering, name, resolved)
-        self._made.append((self._lowering.ir.add(function), resolved.declaration))
+        self._initializers.append((self._lowering.ir.add(function), resolved.declaration))
         return True
 
     def number(self) -> None:
@@ -40,7 +40,7 @@ class Initializers:
             span = initializer[1].span
             return places.get(id(span.source), -1), span.start
 
-        for order, (function, _) in enumerate(sorted(self._made, key=place)):
+        for order, (function, _) in enumerate(sorted(self._initializers, key=place)):
             function.attributes["order"] = order
 
 

@@ -83,9 +83,9 @@ class Instances(Lowering):
             self._want(signature, reference)
         return signature
 
-    def _note_caller(self, asked: Signature, reference: DeclRef, caller: Frame | None) -> None:
-        self.asked_by[asked.name] = (reference, None if caller is None else caller.name)
-        self.asked_at[asked.name] = None if caller is None else caller.b.span
+    def _note_caller(self, callee: Signature, reference: DeclRef, caller: Frame | None) -> None:
+        self.asked_by[callee.name] = (reference, None if caller is None else caller.name)
+        self.asked_at[callee.name] = None if caller is None else caller.b.span
 
     def _want(self, signature: Signature, reference: DeclRef) -> None:
         """Its body is lowered, once."""

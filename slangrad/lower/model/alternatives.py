@@ -28,23 +28,23 @@ class Alternatives:
         self, program: CheckedProgram, root: ast.Declaration, conformances: tuple[Conformance, ...]
     ) -> None:
         self.program, self.root = program, root
-        self._given: dict[checked.Type, dict[checked.Type, int]] = {}
+        self._numbers: dict[checked.Type, dict[checked.Type, int]] = {}
         self.grew = False
         self.opened: dict[
             ast.Declaration, GenericKey
         ] = {}  # functions that are made for each type of a value
         self._lacking: dict[checked.Type, Span | None] = {}
         self._known: dict[checked.Type, dict[checked.Type, Span | None]] = {}
-        self._asked: dict[checked.Type, Types] = {}  # valid until lowering begins again
+        self._answers: dict[checked.Type, Types] = {}  # valid until lowering begins again
         for conformance in conformances:
             self.add(conformance.interface, conformance.type)
-            ids = self._given.setdefault(conformance.interface, {})
+            ids = self._numbers.setdefault(conformance.interface, {})
             if conformance.id >= 0:
                 ids[conformance.type] = conformance.id
 
     def begin(self) -> None:
         self.grew = False
-        self._asked.clear()
+        self._answers.clear()
         self._lacking.clear()
 
     def lacks(self, t: checked.Type, span: Span | None) -> None:
@@ -62,7 +62,7 @@ class Alternatives:
         types = self._known.setdefault(interface, {})
         if t not in types:
             types[t] = span
-            self.grew |= interface in self._asked
+            self.grew |= interface in self._answers
 
     def open(self, interface: checked.Type) -> None:
         """A value can have any type that was given when linking, else any type of the program that conforms, as its
@@ -70,7 +70,7 @@ class Alternatives:
         while isinstance(interface, checked.AssociatedType):
             interface = interface.base
         assert isinstance(interface, checked.InterfaceType)
-        if interface in self._given:
+        if interface in self._numbers:
             return
         for t in self.plain(interface):
             self.add(interface, t)
@@ -89,15 +89,15 @@ class Alternatives:
         if isinstance(t, checked.AssociatedType):
             bases = self.of(t.base)
             return tuple(self.program.associated(base, t.interface, t.declaration) for base in bases)
-        if t not in self._asked:
-            self._asked[t] = tuple(self._known.get(t, ()))
-        return self._asked[t]
+        if t not in self._answers:
+            self._answers[t] = tuple(self._known.get(t, ()))
+        return self._answers[t]
 
     def ids(self, t: checked.Type) -> tuple[int, ...]:
         """The ids of these types in memory: those that were given, then the ones that follow."""
         while isinstance(t, checked.AssociatedType):
             t = t.base
-        linked = self._given.get(t, {})
+        linked = self._numbers.get(t, {})
         free = count(max(linked.values(), default=-1) + 1)
         return tuple(
             linked[alternative] if alternative in linked else next(free) for alternative in self.of(t)

@@ -302,8 +302,10 @@ class IRTypeMap:
     def _rules_of_fields(self, t: checked.Type) -> dict[int, str]:
         if not isinstance(t, checked.StructType):
             return {}
-        said = (self.program.info(reference.declaration).rules for reference, _ in self.program.fields(t))
-        return {i: rules for i, rules in enumerate(said) if rules}
+        rules_by_field = (
+            self.program.info(reference.declaration).rules for reference, _ in self.program.fields(t)
+        )
+        return {i: rules for i, rules in enumerate(rules_by_field) if rules}
 
 
 def _known_size(size: object, t: checked.Type, least: int) -> int:

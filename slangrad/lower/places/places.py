@@ -173,14 +173,14 @@ class NoPlace(Temporary):
     """A place that no atomic operation can act on, with the reason and the cure, which an operation on it
     reports."""
 
-    what: str
+    reason: str
     note: str
 
     def is_own(self) -> bool:
         return False
 
     def report(self, f: Frame) -> None:
-        f.error("E0718", f"{self.what}: no operation on it is atomic", f.b.span, self.note)
+        f.error("E0718", f"{self.reason}: no operation on it is atomic", f.b.span, self.note)
 
 
 def no_place(place: Place) -> NoPlace | None:

@@ -24,7 +24,7 @@ class Liveness:
         self._everywhere: set[Value] = set(self.same)
         self._hoist()
         self.needs = {block: self._needed(block) for block in graph.blocks}
-        self._made = {block: _made_in(block) for block in graph.blocks}
+        self._definitions = {block: _made_in(block) for block in graph.blocks}
         self.live: dict[BasicBlock, set[Value]] = {block: set() for block in graph.blocks}
         self._settle()
         calls = [block.end for block in graph.blocks if isinstance(block.end, RecursiveCall)]
@@ -47,7 +47,7 @@ class Liveness:
     def kept(self, block: BasicBlock) -> list[Value]:
         """The values made in a block and needed after it, in the order of the text."""
         after = self.after(block)
-        return [value for value in self._made[block] if value in after]
+        return [value for value in self._definitions[block] if value in after]
 
     def _hoist(self) -> None:
         for block in self._blocks:
@@ -76,7 +76,7 @@ class Liveness:
             changed = False
             for block in reversed(self._blocks):
                 live = {self.canonical(v) for v in self.needs[block]}
-                live |= self.after(block) - set(self._made[block])
+                live |= self.after(block) - set(self._definitions[block])
                 if live != self.live[block]:
                     self.live[block] = live
                     changed = True

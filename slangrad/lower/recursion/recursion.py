@@ -51,9 +51,9 @@ def _used(program: Program, op: Op) -> str:
 
 def _refused(program: Program, members: list[str], uses: dict[str, Uses], reporter: Reporter) -> bool:
     edges = [(callee, op) for name in members for callee, op in uses[name].items() if callee in members]
-    asked = next(((callee, op) for callee, op in edges if op.name in REQUESTS), None)
-    if asked is not None:
-        callee, op = asked
+    request = next(((callee, op) for callee, op in edges if op.name in REQUESTS), None)
+    if request is not None:
+        callee, op = request
         message = f"'{callee}' needs its own derivative, directly or through others"
         reporter.error("E9008", message, op.span, "differentiate it from outside")
         return True

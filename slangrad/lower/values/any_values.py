@@ -223,7 +223,7 @@ def _decoded(f: Frame, t: Struct, start: int, parts_of_bytes: list[Bytes]) -> Va
     id_ = f.emit("convert", assembled(f, start + ID, 4, parts_of_bytes), type=U32)
     number = f.b.constant(U32, ids.index(max(ids)) if ids else 0)
     for i, type_id in enumerate(ids):
-        here = f.emit("equal", id_, f.b.constant(U32, type_id))
-        number = f.emit("select", here, f.b.constant(U32, i), number)
+        matches = f.emit("equal", id_, f.b.constant(U32, type_id))
+        number = f.emit("select", matches, f.b.constant(U32, i), number)
     parts = [_AnyForm(f).value(part_type, start + HEADER, parts_of_bytes) for _, part_type in t.fields[1:]]
     return f.emit("make", number, *parts, type=t)

@@ -84,8 +84,8 @@ def require_kind(f: Frame, value: Value, wide: checked.Type, target: checked.Typ
     fits = f.false()
     for i in fitting:
         fits = f.emit("or", fits, has_number(f, value, i))
-    there = f.emit("add", f.emit("get", value, index=0), f.b.constant(U32, 1))
-    wrong = f.emit("select", fits, f.b.constant(U32, 0), there)
+    reported = f.emit("add", f.emit("get", value, index=0), f.b.constant(U32, 1))
+    wrong = f.emit("select", fits, f.b.constant(U32, 0), reported)
     text = "\n".join((TYPE_OF_VALUE, str(target), *map(str, types)))
     f.emit("in_bounds", wrong, f.b.constant(U32, 1), text=text)
 
@@ -206,7 +206,7 @@ def downcast(f: Frame, value: Value, source: checked.Type, target: checked.Type,
             return f.b.zero(optional)
         inner = as_interface(f, value, source, target) if checked.is_dynamic(target) else value
         return f.emit("make", inner, f.true(), type=optional)
-    there = type_test(f, value, source, target)
+    fits = type_test(f, value, source, target)
     if checked.is_dynamic(target):
         for alternative in f.lowering.types.alternatives(source):
             if is_kind_of(f, alternative, target):
@@ -217,4 +217,4 @@ def downcast(f: Frame, value: Value, source: checked.Type, target: checked.Type,
         if target not in types:
             return f.b.zero(optional)
         inner = f.emit("get", value, index=types.index(target) + 1)
-    return f.emit("make", inner, there, type=optional)
+    return f.emit("make", inner, fits, type=optional)

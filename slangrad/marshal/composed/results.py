@@ -156,8 +156,8 @@ Maker = Callable[[object, Shape, str | None], Callable[[], object]]
 
 @dataclass(slots=True, frozen=True)
 class CreatedResult:
-    """`maker` returns, for a device, a shape and the device of torch tensors ("cuda:0", None for the CPU), a function
-    that makes the object to fill; `give` returns the caller's result from it."""
+    """`maker` takes a device, a shape and the device of torch tensors ("cuda:0", None for the CPU). It returns a
+    function that makes the object to fill; `give` returns the caller's result from it."""
 
     maker: Maker
     give: Callable[[HostValue], HostValue]
@@ -165,12 +165,12 @@ class CreatedResult:
 
 @dataclass(slots=True)
 class Created:
-    """A result that each call creates; `made` has its maker once it is bound."""
+    """A result that each call creates; `bound` makes it, once its type is known."""
 
     type: Type
     spot: Spot
     kind: str
-    made: CreatedResult | None = None
+    bound: CreatedResult | None = None
 
     def bind(self, dims: int, types: ProgramTypes) -> Leaf:
         lowered = types.lower(self.type)
@@ -194,7 +194,7 @@ def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:
         parts.append(CellPart(GIVEN, tangent, below, True, None, set_grad))
-    created.made = CreatedResult(
+    created.bound = CreatedResult(
         make_pair, give_itself if spot.mode == TANGENT and below is not None else get_primal
     )
     return make_cell(spot, created.type, spot.role, "result", parts)
@@ -228,7 +228,7 @@ class TensorMaker:
 def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     maker = TensorMaker(lowered, slang_type_of(created.type, spot.types), spot.role.differentiates)
-    created.made = CreatedResult(maker, give_itself)
+    created.bound = CreatedResult(maker, give_itself)
     way = Way(created.type, dims)
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
 
@@ -258,7 +258,7 @@ def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     if spot.role.differentiates:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
-    created.made = CreatedResult(ArrayMaker(lowered), give_itself)
+    created.bound = CreatedResult(ArrayMaker(lowered), give_itself)
     inner = structured_dtype(lowered).shape
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
@@ -283,7 +283,7 @@ def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
         raise _refused(created, "torch tensor")
-    created.made = CreatedResult(TorchMaker(lowered, spot.role.differentiates), give_itself)
+    created.bound = CreatedResult(TorchMaker(lowered, spot.role.differentiates), give_itself)
     inner = scalar_and_sizes(lowered)[1]
     access = TORCH_PAIR_ACCESS if spot.role.differentiates else TORCH_ACCESS
     return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)
@@ -310,7 +310,7 @@ def _bind_texture(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     if not 1 <= dims <= MOST_TEXTURE_DIMENSIONS:
         message = f"a texture has 1 to {MOST_TEXTURE_DIMENSIONS} dimensions, and the call has {dims}"
         raise CallError("E1011", message, (), 'use _result="tensor"')
-    created.made = CreatedResult(TextureMaker(lowered, spot.role.differentiates), give_itself)
+    created.bound = CreatedResult(TextureMaker(lowered, spot.role.differentiates), give_itself)
     return make_elements(Way(created.type, dims), spot, spot.role, "new Texture", TEXTURE_ACCESS, ())
 
 

@@ -132,17 +132,17 @@ class TensorMarshal(ContainerMarshal):
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         """Another type of numbers is named with its conversion."""
-        said = super().reason(wanted, types)
+        reason = super().reason(wanted, types)
         element = self.element_for(wanted, types)
-        asked = whole.element_of(wanted, types) or wanted
-        scalar = scalar_inside(asked)
-        if element is None or asked.abstract or scalar is None or scalar_inside(element) in (None, scalar):
-            return said
-        note = f"{said}: make it with dtype='{scalar}'"
+        target = whole.element_of(wanted, types) or wanted
+        scalar = scalar_inside(target)
+        if element is None or target.abstract or scalar is None or scalar_inside(element) in (None, scalar):
+            return reason
+        note = f"{reason}: make it with dtype='{scalar}'"
         return (
             note
-            if asked is not wanted
-            else f"{note}, or convert in the call with map(...='{_as_seen(asked, element)}')"
+            if target is not wanted
+            else f"{note}, or convert in the call with map(...='{_as_seen(target, element)}')"
         )
 
 

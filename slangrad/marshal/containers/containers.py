@@ -83,10 +83,10 @@ class ContainerMarshal(Marshal):
             return f"the element type of {self.described} is not known in this module{self._changed(types)}"
         if is_view and self.contents.rank > tensor_views.MOST_DIMENSIONS:
             return f"{self.described}: '{wanted}' takes at most {tensor_views.MOST_DIMENSIONS}"
-        asked = whole.element_of(wanted, types)
-        fits = any(True for _ in from_elements(wanted if asked is None else asked, element))
-        if asked is not None and asked is not element and not asked.abstract and not fits:
-            return f"Can't convert tensor with element type {element} to tensor with element type {asked} ({wanted})"
+        target = whole.element_of(wanted, types)
+        fits = any(True for _ in from_elements(wanted if target is None else target, element))
+        if target is not None and target is not element and not target.abstract and not fits:
+            return f"Can't convert tensor with element type {element} to tensor with element type {target} ({wanted})"
         if fits:
             return f"Could not resolve dimensionality: {self.described} has too few for '{wanted}'"
         return super().reason(wanted, types)

@@ -179,9 +179,9 @@ class AccessToTensor(AccessTo[Tensor]):
     def copy(self, value: Tensor, role: Role) -> Tensor:
         copied = value.detach().copy()
         if role.differentiates:
-            taken = _PARTS[TAKEN](value).copy() if role.takes else None
+            cotangents = _PARTS[TAKEN](value).copy() if role.takes else None
             gradient = _PARTS[GIVEN](value).copy() if role.gives else None
-            copied = copied.with_grads(grad_in=taken, grad_out=gradient, zero=False)
+            copied = copied.with_grads(grad_in=cotangents, grad_out=gradient, zero=False)
         return copied
 
     def copy_back(self, copied: Tensor, value: Tensor, role: Role) -> None:

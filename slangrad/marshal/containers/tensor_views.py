@@ -82,9 +82,9 @@ def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> 
     if not isinstance(element, Scalar) or types.tangent(element) is not element:
         return None
     added = types.standard(ADDED, (element,))
-    asked = wanted.arguments[1]
-    assert isinstance(asked, Type)
-    if asked is not added and not (standard_name(asked) == ADDED and asked.abstract):
+    gradient = wanted.arguments[1]
+    assert isinstance(gradient, Type)
+    if gradient is not added and not (standard_name(gradient) == ADDED and gradient.abstract):
         return None
     return types.standard(DIFFERENTIATED, (element, added))
 

@@ -51,11 +51,11 @@ NOTHING: Slots = ("", "")
 
 
 def key_of_texture(texture: Texture) -> Hashable:
-    taken, added = texture._grad_in, texture._grad_out
+    grad_in, grad_out = texture._grad_in, texture._grad_out
     kind = (Texture, texture.slang_name, texture.format, texture.readable, texture.writable)
-    if taken is None and added is None:
+    if grad_in is None and grad_out is None:
         return kind
-    return *kind, taken is not None, added is not None, taken is added
+    return *kind, grad_in is not None, grad_out is not None, grad_in is grad_out
 
 
 class TextureMarshal(ContainerMarshal):
@@ -64,14 +64,14 @@ class TextureMarshal(ContainerMarshal):
     access = TEXTURE_ACCESS
 
     def __init__(self, texture: Texture) -> None:
-        taken, added = texture._grad_in, texture._grad_out
+        grad_in, grad_out = texture._grad_in, texture._grad_out
         self.contents = Contents(
             texture.element_type,
             texture.rank,
             texture.writable,
-            has_in=taken is not None,
-            has_out=added is not None,
-            shared=taken is added,
+            has_in=grad_in is not None,
+            has_out=grad_out is not None,
+            shared=grad_in is grad_out,
         )
         self.form = texture.form
         self.readable = texture.readable
@@ -142,12 +142,12 @@ class TextureLeaf(Leaf):
         return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def before(self, classes: str) -> list[str]:
-        here = self.load()
+        local = self.load()
         unused = [field for field, part in zip(FIELDS, self.slots) if not part]
         return [
-            f"{spell_on_page(self.type)} {here} = {self.name};",
-            *(f"{here}._levels._texels.{field} = nullptr;" for field in unused),
-            f"{here}._levels._texels._format = {self.code}u;",
+            f"{spell_on_page(self.type)} {local} = {self.name};",
+            *(f"{local}._levels._texels.{field} = nullptr;" for field in unused),
+            f"{local}._levels._texels._format = {self.code}u;",
         ]
 
     def load(self) -> str:
@@ -220,13 +220,13 @@ def _slots(mode: str, written: bool, contents: Contents) -> Slots:
     read where they were stored."""
     if mode == PRIMAL or (mode == HIGHER and (written or not (contents.has_in and contents.has_out))):
         return NOTHING
-    taken, given = TAKEN if contents.has_in else "", GIVEN if contents.has_out else ""
+    grad_in, grad_out = TAKEN if contents.has_in else "", GIVEN if contents.has_out else ""
     rows = {
-        (BACKWARD, False): ("", given),
-        (BACKWARD, True): (taken, given),
-        (TANGENT, False): (taken, ""),
-        (TANGENT, True): (given, given),
-        (HIGHER, False): (taken, given),
+        (BACKWARD, False): ("", grad_out),
+        (BACKWARD, True): (grad_in, grad_out),
+        (TANGENT, False): (grad_in, ""),
+        (TANGENT, True): (grad_out, grad_out),
+        (HIGHER, False): (grad_in, grad_out),
     }
     return rows[mode, written]
 

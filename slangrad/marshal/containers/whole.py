@@ -157,8 +157,8 @@ def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, m
 def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes, mode: str) -> str:
     """The type to which an interface is bound. It takes the gradients that exist; "Diff" types need some in `bwds`."""
     plain = INTERFACES[name]
-    asked = mode == BACKWARD and "Diff" in name
-    if asked or _has_gradients(mode, FAMILIES[plain].role, contents, element, types):
+    needs_gradients = mode == BACKWARD and "Diff" in name
+    if needs_gradients or _has_gradients(mode, FAMILIES[plain].role, contents, element, types):
         return _DIFFERENTIATED[mode].get(name.replace("Diff", ""), plain)
     return plain
 
@@ -191,11 +191,11 @@ def _of_family(
         return []
     ways = []
     for t in dict.fromkeys(from_elements(pattern, element)):
-        there = contents.rank - len(consumed(t, element) or ())
-        own_rank = rank if isinstance(rank, int) and rank > 0 else there
-        if (value_matches(rank, own_rank) or rank == 0) and own_rank <= there:
+        dims = contents.rank - len(consumed(t, element) or ())
+        own_rank = rank if isinstance(rank, int) and rank > 0 else dims
+        if (value_matches(rank, own_rank) or rank == 0) and own_rank <= dims:
             ways.append(
-                Way(types.standard(name, (t, own_rank)), there - own_rank, WHOLE, int(t is not element))
+                Way(types.standard(name, (t, own_rank)), dims - own_rank, WHOLE, int(t is not element))
             )
     return ways
 
@@ -240,13 +240,13 @@ class WholeTensor(MemoryLeaf):
         ]
 
     def before(self, classes: str) -> list[str]:
-        here = f"{self.name}_here"
-        lines = [f"{spell_on_page(self.type)} {here} = {self.name};"]
+        local = f"{self.name}_here"
+        lines = [f"{spell_on_page(self.type)} {local} = {self.name};"]
         for (path, _), stream in zip(self.family.fields, self.streams):
-            lines.append(f"{here}.{path}_data = {here}.{path}_data + {stream.name}.at(id);")
+            lines.append(f"{local}.{path}_data = {local}.{path}_data + {stream.name}.at(id);")
         for (path, _), form in zip(self.family.fields, classes[len(self.streams) :]):
             if form == EVEN:
-                lines.append(f"{here}.{path}_strides[{self.own - 1}] = 1;")
+                lines.append(f"{local}.{path}_strides[{self.own - 1}] = 1;")
         return lines
 
     def load(self) -> str:
@@ -341,8 +341,8 @@ def _check_gradients(
     spot: Spot, family: Family, name: str, element: Type, contents: Contents, described: str
 ) -> None:
     may_lack = contents.gradients_may_lack and spot.mode == PRIMAL
-    for part, there, which in ((TAKEN, contents.has_in, "input"), (GIVEN, contents.has_out, "output")):
-        if part in family.parts and not there and not may_lack:
+    for part, is_present, which in ((TAKEN, contents.has_in, "input"), (GIVEN, contents.has_out, "output")):
+        if part in family.parts and not is_present and not may_lack:
             message = (
                 f"argument '{spot.label}': {described} has no {which} gradient, and this parameter requires "
             )

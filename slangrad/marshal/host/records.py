@@ -72,8 +72,8 @@ def made_of(kind: type, result: object) -> object:
 
 def _wraps(kind: type, result: Mapping[str, object]) -> bool:
     """Whether a class has one field for the whole result, rather than one for each of its fields."""
-    taken, needed = _wanted(kind)
-    return len(needed) == 1 and not taken & set(result)
+    accepted, needed = _wanted(kind)
+    return len(needed) == 1 and not accepted & set(result)
 
 
 def _columns(records: AnyArray) -> HostValue:
@@ -83,8 +83,8 @@ def _columns(records: AnyArray) -> HostValue:
 
 
 def _filled(kind: type, values: Mapping[str, object]) -> object:
-    taken, needed = _wanted(kind)
-    if not needed <= set(values) <= taken:
+    accepted, needed = _wanted(kind)
+    if not needed <= set(values) <= accepted:
         message = f"a result with the fields {', '.join(values) or 'none'} makes no {kind.__name__}"
         raise CallError("E1011", message, (), f"its fields are {', '.join(names_of(kind) or ()) or 'none'}")
     kinds = _kinds(kind)
@@ -101,11 +101,13 @@ def _part(kind: object, value: object) -> object:
 def _wanted(kind: type) -> tuple[set[str], set[str]]:
     """The fields that the class takes, and those that it needs."""
     if is_dataclass(kind):
-        taken = [field for field in fields(kind) if field.init]
+        accepted = [field for field in fields(kind) if field.init]
         usual = [
-            field for field in taken if field.default is not MISSING or field.default_factory is not MISSING
+            field
+            for field in accepted
+            if field.default is not MISSING or field.default_factory is not MISSING
         ]
-        return {field.name for field in taken}, {field.name for field in taken} - {
+        return {field.name for field in accepted}, {field.name for field in accepted} - {
             field.name for field in usual
         }
     names = set(names_of(kind) or ())

@@ -379,8 +379,8 @@ for _class in (HostVector, HostMatrix):
 # The product of quaternions is mul(p, q), as in Slang.
 _install(HostQuaternion, ("add", "sub"), in_place=False)
 for _method in ("mul", "rmul", "truediv"):
-    _made = _binary(_method.removeprefix("r"), _method.startswith("r"))
-    setattr(HostQuaternion, f"__{_method}__", _with_numbers_only(_made))
+    _operator = _binary(_method.removeprefix("r"), _method.startswith("r"))
+    setattr(HostQuaternion, f"__{_method}__", _with_numbers_only(_operator))
 for _name in UNARY:
     setattr(HostArray, f"__{_name}__", _unary(_name))
 

@@ -93,7 +93,7 @@ class HostTypeMap(MemoryForms):
         lowered = tuple((name, value) for name, value in values if value is not None)
         if len(lowered) < len(values):
             return None
-        rules = {i: said for i, (_, field) in enumerate(fields) if (said := checked.rules_of(field))}
+        rules = {i: row for i, (_, field) in enumerate(fields) if (row := checked.rules_of(field))}
         struct = ir.struct(str(t), lowered)
         if self.declared(struct) not in (
             None,
@@ -105,9 +105,9 @@ class HostTypeMap(MemoryForms):
 
     def lift(self, t: ir.Type) -> checked.Type | None:
         """The checked type that has this type in memory; a struct must be one that this program knows."""
-        return lifted(t, self._found)
+        return lifted(t, self._struct_of)
 
-    def _found(self, t: ir.Struct) -> checked.Type | None:
+    def _struct_of(self, t: ir.Struct) -> checked.Type | None:
         declared = self._find(t.name)
         return declared if declared is not None and self.lower(declared) is t else None
 

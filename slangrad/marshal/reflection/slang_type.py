@@ -49,20 +49,20 @@ class SlangType:
     returned them.
     """
 
-    __slots__ = ("_given", "_program", "_types")
+    __slots__ = ("_checked", "_program", "_types")
 
     def __init__(self, checked: Type, types: ProgramTypes, program: Reflected = None) -> None:
-        self._given = checked
+        self._checked = checked
         self._types = types
         self._program = program
 
     @property
     def checked(self) -> Type:
-        if isinstance(self._given, SavedType):
-            parsed = self._types.find(self._given.spelled)
-            assert parsed is not None, f"the program has lost its type '{self._given}'"
-            self._given = parsed
-        return self._given
+        if isinstance(self._checked, SavedType):
+            parsed = self._types.find(self._checked.spelled)
+            assert parsed is not None, f"the program has lost its type '{self._checked}'"
+            self._checked = parsed
+        return self._checked
 
     def _of(self, t: Type) -> SlangType:
         """Another type of the same program."""
@@ -72,11 +72,11 @@ class SlangType:
 
     @property
     def _model(self) -> TypeModel:
-        return model_of(self._given)
+        return model_of(self._checked)
 
     def reload(self, checked: Type, types: ProgramTypes) -> None:
         """The type of the same name in a new program."""
-        self._given, self._types = checked, types
+        self._checked, self._types = checked, types
 
     def __eq__(self, other: object) -> bool:
         checked = getattr(other, "checked", None)  # a reflected type has one, too
@@ -109,17 +109,17 @@ class SlangType:
     @property
     def name(self) -> str:
         """The name as Slang spells it."""
-        return str(self._given)
+        return str(self._checked)
 
     @property
     def spelled(self) -> str:
         """The name in a text outside of all namespaces."""
-        return self._given.spelled if isinstance(self._given, SavedType) else spell(self._given)
+        return self._checked.spelled if isinstance(self._checked, SavedType) else spell(self._checked)
 
     @property
     def full_name(self) -> str:
         """The name with all generic arguments: `vector<float,3>`, `Box<float, 4>`."""
-        return self._given.text if isinstance(self._given, SavedType) else full_name(self._given)
+        return self._checked.text if isinstance(self._checked, SavedType) else full_name(self._checked)
 
     vector_type_name = full_name
 
@@ -142,7 +142,9 @@ class SlangType:
     @property
     def ir_type(self) -> ir.Type | None:
         """The type in memory; None for types that cannot be stored."""
-        return self._given.lowered if isinstance(self._given, SavedType) else self._types.lower(self.checked)
+        return (
+            self._checked.lowered if isinstance(self._checked, SavedType) else self._types.lower(self.checked)
+        )
 
     @property
     def element_type(self) -> SlangType:
@@ -155,7 +157,7 @@ class SlangType:
         """Sizes of the dimensions of a value; zero for sizes that are open, -1 for those that differ from value to
         value.
         """
-        return Shape(sizes_of(self._given))
+        return Shape(sizes_of(self._checked))
 
     @property
     def num_dims(self) -> int:
@@ -168,7 +170,11 @@ class SlangType:
         return self._tangent() is not None
 
     def _tangent(self) -> Type | None:
-        return self._given.tangent if isinstance(self._given, SavedType) else self._types.tangent(self._given)
+        return (
+            self._checked.tangent
+            if isinstance(self._checked, SavedType)
+            else self._types.tangent(self._checked)
+        )
 
     @property
     def derivative(self) -> SlangType | None:
@@ -308,7 +314,9 @@ class SlangParameter(SlangVariable):
 
 def _scalar_type(t: Any) -> Reflected:  # of a class that has the property, as all functions of the table
     return (
-        KINDS.ScalarKind.uint64 if t._model.kind == "pointer" else scalar_type_of(t._given, lambda: t.ir_type)
+        KINDS.ScalarKind.uint64
+        if t._model.kind == "pointer"
+        else scalar_type_of(t._checked, lambda: t.ir_type)
     )
 
 

@@ -29,11 +29,11 @@ Bounds = Interval[Value]
 
 @dataclass(slots=True)
 class Facts:
-    """Facts about values in a region, besides those of the regions around it; `found` caches results there."""
+    """Facts about values in a region, besides those of the regions around it; `cached` keeps results there."""
 
     around: Facts | None = None
     known: dict[Value, Bounds] = field(default_factory=dict)
-    found: dict[Value, Bounds | None] = field(default_factory=dict)
+    cached: dict[Value, Bounds | None] = field(default_factory=dict)
 
     def with_known(self, known_bounds: dict[Value, Bounds]) -> Facts:
         return Facts(self, known_bounds) if known_bounds else self
@@ -65,10 +65,10 @@ class Intervals(Numbers[Value]):
         return None if number is None else int(number)
 
     def of(self, value: Value, facts: Facts) -> Bounds | None:
-        if value not in facts.found:
-            facts.found[value] = None  # a chain that comes back to itself is unknown
-            facts.found[value] = facts.get(value) or self.unassumed(value, facts)
-        return facts.found[value]
+        if value not in facts.cached:
+            facts.cached[value] = None  # a chain that comes back to itself is unknown
+            facts.cached[value] = facts.get(value) or self.unassumed(value, facts)
+        return facts.cached[value]
 
     def unassumed(self, value: Value, facts: Facts) -> Bounds | None:
         """The interval by its computation, without facts of tests."""

@@ -86,9 +86,15 @@ class LaunchValues:
         return self.loads[address]
 
 
-class ChunkValues(LaunchValues):
-    """Values that are the same for all threads of a chunk, which is a part of one row along x. Contents of global
-    memory may change."""
+class ArgumentValues(LaunchValues):
+    """Those of them that follow from the arguments alone: contents of global memory may change."""
+
+    def _load(self, op: Op, address: Value) -> Value | None:
+        return super()._load(op, address) if pointer_of(address.type).space == "constant" else None
+
+
+class ChunkValues(ArgumentValues):
+    """Values that are the same for all threads of a chunk, which is a part of one row along x."""
 
     def threads(self, axis: int) -> tuple[Value, Value]:
         if axis == 0:
@@ -99,6 +105,3 @@ class ChunkValues(LaunchValues):
 
     def _varies(self, op: Op) -> bool:
         return op.name in _OF_THREADS and (op.name != "thread_id" or op.attributes["axis"] == 0)
-
-    def _load(self, op: Op, address: Value) -> Value | None:
-        return super()._load(op, address) if pointer_of(address.type).space == "constant" else None

@@ -53,8 +53,8 @@ class Origins(Roots):
         if op is None or op.name != "if":
             return False
         arms = [self.root(region.yields[op.results.index(root)]) for region in op.regions]
-        there = [arm for arm in arms if not is_null(arm, self.made_by)]
-        return len(there) == 1 and self.is_trusted(there[0])
+        non_null = [arm for arm in arms if not is_null(arm, self.made_by)]
+        return len(non_null) == 1 and self.is_trusted(non_null[0])
 
     def _names_trusted(self, op: Op, whole: object) -> bool:
         fields = self._trusted_fields.get(whole, ()) if isinstance(whole, Struct) else ()

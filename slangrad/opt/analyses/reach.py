@@ -83,7 +83,7 @@ class Survey:
         self._callees = callees
         self._launch = launch
         self._varies: dict[Value, bool] = {}
-        self._given: dict[Value, Known] = {}  # addresses that another function gave
+        self._arguments: dict[Value, Known] = {}  # addresses that another function gave
         facts, region = Facts(), function.region
         for value, argument in zip(region.parameters, arguments, strict=True):
             self._learn(value, argument, facts)
@@ -149,16 +149,16 @@ class Survey:
         if argument.same is not None:
             self._launch.learn(value, argument.same)
         if argument.root is not None:
-            self._given[value] = argument
+            self._arguments[value] = argument
         elif argument.range is not None:
-            facts.known[value] = facts.found[value] = argument.range
+            facts.known[value] = facts.cached[value] = argument.range
 
     # --- places
 
     def _place(self, address: Value) -> AddressPath | None:
         place = path_of(address, self._launch.made_by, choices=True)
         root = self._launch.made_by(place.root)
-        if place.root in self._given:
+        if place.root in self._arguments:
             return place
         return None if root is None or root.name in ("if", "select") else place
 
@@ -184,13 +184,13 @@ class Survey:
 
     def start(self, place: AddressPath) -> Bounds:
         """The distance of a place from its root in bytes, without its steps."""
-        v, argument = self.intervals, self._given.get(place.root)
-        here = v.number(place.distance, place.distance)
-        return here if argument is None or argument.range is None else v.sum(argument.range, here)
+        v, argument = self.intervals, self._arguments.get(place.root)
+        distance = v.number(place.distance, place.distance)
+        return distance if argument is None or argument.range is None else v.sum(argument.range, distance)
 
     def is_given(self, place: AddressPath) -> bool:
         """Whether its root came from another function, where it has a root in turn."""
-        return place.root in self._given
+        return place.root in self._arguments
 
     def root(self, access: Access) -> Value | None:
         """The number of the root's address in the plan; None where it is not the same for all threads."""
@@ -199,8 +199,8 @@ class Survey:
     def _root(self, place: AddressPath | None) -> Value | None:
         if place is None:
             return None
-        if place.root in self._given:
-            return self._given[place.root].root
+        if place.root in self._arguments:
+            return self._arguments[place.root].root
         root = self._launch.of(place.root)
         return None if root is None else self._launch.plan.emit("bitcast", root, type=I64)
 

@@ -1,4 +1,4 @@
-"""Checks of bounds that are decided for a whole chunk before its waves run.
+"""Checks of bounds that are decided for a whole chunk before its waves run, or on a GPU for the whole launch.
 
     %i = add %start, thread_id          condition of a chunk: 0 <= start + first and start + last < extent
     %inside = in_bounds %i, %extent     where it holds:       %inside is true, its `if` is gone, and %i never wraps
@@ -12,15 +12,16 @@ constant stride between lanes are in 64 bits, because a wave then reads its elem
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
 from slangrad.ir.data.types import BOOL, I64
-from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.control import LOOPS
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
-from slangrad.opt.analyses.launch_values import ChunkValues
+from slangrad.opt.analyses.launch_values import ArgumentValues, ChunkValues
 
 EVEN = ("add", "sub", "neg", "mul", "shl", "convert")
 DEEPEST = 24
@@ -38,6 +39,38 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
     """None where there is no such check."""
     b = Builder(span=kernel.span)
     certain = _Certain(Intervals(ChunkValues(kernel, b)))
+    certain.rules |= {"offset": certain.offset, "convert": certain.convert}
+    return _foreseen(certain, kernel, b)
+
+
+def foresee_bounds_of_launch(kernel: Function) -> Foreseen | None:
+    """The same for all threads, where this takes checks out of loops."""
+    b = Builder(span=kernel.span)
+    certain = _Certain(Intervals(ArgumentValues(kernel, b)))
+    foreseen = _foreseen(certain, kernel, b)
+    if foreseen is None or _checks_in_loops(foreseen.kernel) == _checks_in_loops(kernel):
+        return None
+    return foreseen
+
+
+def choose_at_launch(kernel: Function, foreseen: Foreseen) -> Function:
+    """Both forms of a kernel as one, which computes the condition when it begins."""
+    b = Builder(span=kernel.span)
+    (holds,) = Rebuild().inline(b, foreseen.condition.region)
+    b.if_(
+        holds,
+        lambda inner: Rebuild().inline(inner, foreseen.kernel.region),
+        lambda inner: Rebuild().inline(inner, kernel.region),
+    )
+    return replace(kernel, region=Region((), b.ops, ()))
+
+
+def _checks_in_loops(kernel: Function) -> int:
+    loops = [op for op in walk(kernel.region) if op.name in LOOPS]
+    return len({inner for op in loops for inner in walk(*op.regions) if inner.name == "in_bounds"})
+
+
+def _foreseen(certain: _Certain, kernel: Function, b: Builder) -> Foreseen | None:
     without_checks = certain.function(kernel)
     if not certain.foreseen:
         return None
@@ -48,7 +81,7 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
 class _Certain(Rebuild):
     def __init__(self, intervals: Intervals) -> None:
         super().__init__(dict.fromkeys(("if", "for", "while"), self._flow))
-        self.rules |= {"in_bounds": self._in_bounds, "offset": self._offset, "convert": self._convert}
+        self.rules |= {"in_bounds": self._in_bounds}
         self.conditions: list[Value] = []
         self.foreseen = 0
         self._intervals = intervals
@@ -95,12 +128,12 @@ class _Certain(Rebuild):
 
     # --- indices that move evenly from lane to lane
 
-    def _offset(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    def offset(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         address, index = op.operands
         wide = self._wide(b, index)
         return copy_op(rebuild, b, op) if wide is None else (b.emit("offset", self.value(address), wide),)
 
-    def _convert(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    def convert(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         wide = self._wide(b, op.operands[0]) if op.results[0].type is I64 else None
         return copy_op(rebuild, b, op) if wide is None else (wide,)
 

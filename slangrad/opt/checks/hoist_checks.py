@@ -38,10 +38,10 @@ class _HoistChecks(Rebuild):
     def __init__(self) -> None:
         super().__init__({"for": self._for, "in_bounds": self._in_bounds})
         self.moved: set[Op] = set()
-        self._asked: dict[tuple[Value, ...], Value] = {}  # in this region or one around it
+        self._emitted: dict[tuple[Value, ...], Value] = {}  # in this region or one around it
 
     def region(self, b: Builder, region: Region) -> Region:
-        with forgetting(self._asked):
+        with forgetting(self._emitted):
             return super().region(b, region)
 
     def op(self, b: Builder, op: Op) -> None:
@@ -51,10 +51,10 @@ class _HoistChecks(Rebuild):
     def _in_bounds(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         if not _is_check(op):
             return copy_op(self, b, op)
-        asked = self.values(op.operands)
-        if asked not in self._asked:
-            (self._asked[asked],) = copy_op(self, b, op)
-        return (self._asked[asked],)
+        operands = self.values(op.operands)
+        if operands not in self._emitted:
+            (self._emitted[operands],) = copy_op(self, b, op)
+        return (self._emitted[operands],)
 
     def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         (body,), count = op.regions, self.value(op.operands[0])
@@ -77,9 +77,9 @@ class _HoistChecks(Rebuild):
         used = [value for value in free_values(rest) if value in leaving_values]
         turns = b.emit("less", b.zero(count.type), count)
 
-        def leave(there: Builder) -> tuple[Value, ...]:
-            with forgetting(self._asked):
-                self._emit(there, leaving)
+        def leave(inner: Builder) -> tuple[Value, ...]:
+            with forgetting(self._emitted):
+                self._emit(inner, leaving)
             return self.values(used)
 
         self.new.update(zip(used, b.guarded(turns, leave), strict=True))

@@ -44,12 +44,12 @@ class _NullChecks(Rebuild):
         self.rules |= dict.fromkeys(ACCESSES, self._access)
         self._roots = _Roots(program, function)
         self._known: dict[Value, Value] = {}  # roots that this region or one around it has checked
-        self._there: dict[Value, None] = {}  # roots without which nothing here runs
+        self._assumed: dict[Value, None] = {}  # roots without which nothing here runs
         self._may_end = not any(op.name == "barrier" for op in walk(function.region))
         self._elements: dict[Value, None] = {}  # of buffers, where they were found to be there
 
     def region(self, b: Builder, region: Region) -> Region:
-        with forgetting(self._known), forgetting(self._there):
+        with forgetting(self._known), forgetting(self._assumed):
             return super().region(b, region)
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
@@ -58,19 +58,19 @@ class _NullChecks(Rebuild):
         target = b
         for op in region.ops:
             for root, access in self._same_roots(target, op) if self._may_end else ():
-                if root not in self._there:
+                if root not in self._assumed:
                     target = self._end_without(target, root, access)
             self.op(target, op)
         return self.values(region.yields)
 
     def _end_without(self, b: Builder, root: Value, access: Op) -> Builder:
         """Code that runs only if the pointer is not null."""
-        there = b.nested()
+        inner = b.nested()
         outer, b.span = b.span, access.span or b.span
-        b.control("if", (_is_there(b, self.value(root)),), (Region((), there.ops, ()), Region((), [], ())))
+        b.control("if", (_is_there(b, self.value(root)),), (Region((), inner.ops, ()), Region((), [], ())))
         b.span = outer
-        self._there[root] = None
-        return there
+        self._assumed[root] = None
+        return inner
 
     def _same_roots(self, b: Builder, op: Op) -> Iterator[tuple[Value, Op]]:
         """Pointers, the same for all threads, that an op certainly follows, and the place where it does."""
@@ -87,7 +87,7 @@ class _NullChecks(Rebuild):
                 yield from self._same_roots(b, inner)
 
     def _is_asked(self, root: Value, op: Op) -> bool:
-        is_settled = root in self._there or root in self._elements
+        is_settled = root in self._assumed or root in self._elements
         return not is_settled and self._roots.may_be_null(root, op)
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import count_uses
@@ -37,11 +37,13 @@ from slangrad.opt.delayed.delayed_sums import (
     plan_of_few,
     plan_of_nothing,
     reduction_of,
+    with_tables,
 )
-from slangrad.opt.delayed.own_elements import own_elements
+from slangrad.opt.delayed.own_elements import has_elements_of_threads, own_elements
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
 MOST_PLACES = 128  # of one block, each an address of its own
+MOST_TABLES = 4  # that share the memory of a group of a GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedA
 @dataclass(frozen=True, slots=True)
 class FewSums:
     """The kernel that adds to accumulators, its callees, and the plan. Other adds are as they were, but those that are
-    `uniform` say so."""
+    `uniform` say so, and those of a table name it."""
 
     kernel: Function
     functions: tuple[Function, ...]
@@ -92,26 +94,43 @@ class FewSums:
 
 
 def delay_few_sums(kernel: Function, functions: Sequence[Function] = ()) -> FewSums | None:
-    """The adds that have accumulators wait, all others are made at once. None if no add may wait or is uniform."""
+    """The adds that have accumulators wait, all others are made at once or once for each group. None if no add may wait
+    or is uniform, and no group may add them up."""
     uses = Counter[Value]()
     for function in (*functions, kernel):
         uses.update(count_uses(function.region))
     launch, callees = LaunchValues(kernel, Builder(span=kernel.span)), Callees({f.name: f for f in functions})
     survey = Survey(launch, kernel, callees)
     adds = [a for a in survey.accesses if _is_float_add(a.op) and not uses[a.op.results[0]]]
-    blocks = [block for block in _blocks(survey, adds) if block.accumulators]
+    all_blocks = _blocks(survey, adds)
+    blocks = [block for block in all_blocks if block.accumulators]
     waiting, elements = {add for block in blocks for add in block.adds}, {block.element for block in blocks}
     others = {add for add in adds if {add.op.results[0].type} == elements} - waiting
-    plan = plan_of_few(survey, launch, blocks, others) if blocks else None
+    plan = plan_of_few(survey, launch, blocks, others)
     if plan is None:
-        plan, waiting = plan_of_nothing(), set()
+        plan, waiting = plan_of_nothing(launch.plan), set()
+    tables = [t for t in (_table(survey, block, waiting) for block in all_blocks) if t is not None]
+    plan = with_tables(plan, survey, launch, tables[:MOST_TABLES], adds)
     ids = [op for op in walk(kernel.region) if op.name == "thread_id"]
     along_x = all(op.attributes["axis"] == 0 for op in ids)
     uniform = {add.op for add in adds if along_x and add not in waiting and _is_uniform(survey, add)}
-    if not plan.blocks and not uniform:
+    if not plan.blocks and not plan.tables and not uniform:
         return None
     *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey], uniform)
     return FewSums(delaying, tuple(called), plan)
+
+
+def _table(survey: Survey, block: SumBlock, waiting: set[Access]) -> SumBlock | None:
+    """The adds of a block that a group may add up: those of the kernel itself that do not wait for the end of the
+    launch. None where each thread has elements of its own, and where places are not whole elements apart."""
+    adds = tuple(add for add in block.adds if add.survey is survey and add not in waiting)
+    places = [add.place for add in adds]
+    size = block.element.size
+    starts = {place.distance % size for place in places if place is not None}
+    steps = {bytes % size for place in places if place is not None for _, bytes in place.steps}
+    if not adds or len(starts) > 1 or steps - {0} or all(map(has_elements_of_threads, adds)):
+        return None
+    return replace(block, adds=adds, accumulators=0)
 
 
 def _is_uniform(survey: Survey, add: Access) -> bool:

@@ -78,7 +78,8 @@ class _Delaying(Rebuild):
         self._plan, self._target, self._versions, self._version = plan, target, versions, version
         self._survey = version.surveys[0]
         self._uniform = uniform
-        self._given: dict[Targets, tuple[Value, Value]] = {}
+        self._parameters: dict[Targets, tuple[Value, Value]] = {}
+        self._tables = {add.op: number for number, table in enumerate(plan.tables) for add in table.adds}
 
     def made(self) -> Function:
         function, version, b = self._survey.function, self._version, Builder(span=self._survey.function.span)
@@ -91,9 +92,9 @@ class _Delaying(Rebuild):
         else:
             for targets in version.targets:
                 block = self._plan.blocks[targets[0][0]]
-                self._given[targets] = Value(_start_type(block), "block"), Value(I64, "base")
+                self._parameters[targets] = Value(_start_type(block), "block"), Value(I64, "base")
         region = self.region(b, function.region)
-        extra = [value for both in self._given.values() for value in both]
+        extra = [value for both in self._parameters.values() for value in both]
         delaying = function.on(Region((*region.parameters, *extra), region.ops, region.yields))
         return replace(delaying, name=version.name)
 
@@ -103,8 +104,8 @@ class _Delaying(Rebuild):
         if op.name == "call":
             callees = [survey.called[op] for survey in surveys]
             callee = self._versions[callees[0]]
-            where = [callee.surveys.index(version) for version in callees]
-            return [tuple(targets[i] for i in where) for targets in callee.targets]
+            survey_indices = [callee.surveys.index(version) for version in callees]
+            return [tuple(targets[i] for i in survey_indices) for targets in callee.targets]
         if self._survey.own.get(op) not in self._target:
             return []
         return [tuple(self._target[survey.own[op]] for survey in surveys)]
@@ -119,8 +120,8 @@ class _Delaying(Rebuild):
 
     def _start(self, b: Builder, targets: Targets) -> tuple[Value, Value]:
         """Where a block begins, and the address of its first element. Of places each is a block of its own here."""
-        if targets in self._given:
-            return self._given[targets]
+        if targets in self._parameters:
+            return self._parameters[targets]
         number, place = targets[0]
         start = _start(b, number, self._plan.blocks[number])
         return b.emit("offset", start, b.constant(I64, place)), _base(b, number)
@@ -130,7 +131,7 @@ class _Delaying(Rebuild):
         for targets in self._targets(op):
             number, _ = targets[0]
             block = self._plan.blocks[number]
-            start = self._given[targets][0] if targets in self._given else _start(b, number, block)
+            start = self._parameters[targets][0] if targets in self._parameters else _start(b, number, block)
             place = b.emit("offset", start, self._element(b, targets, self._survey.own[op], address))
             wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
             ownership: Attributes = {} if block.own is None else {"own": True}
@@ -139,6 +140,8 @@ class _Delaying(Rebuild):
         attributes = op.attributes
         if op in self._uniform:
             attributes = {**attributes, "uniform": True}
+        if op in self._tables:
+            attributes = {**attributes, "table": self._tables[op]}
         return (b.primitive("atomic", (address, value), op.results[0].type, attributes),)
 
     # --- which element of its block an add is for
@@ -146,7 +149,7 @@ class _Delaying(Rebuild):
     def _element(self, b: Builder, targets: Targets, access: Access, address: Value) -> Value:
         """By the steps that lead there, or by how far it is from the first."""
         number, _ = targets[0]
-        place, block, is_given = access.place, self._plan.blocks[number], targets in self._given
+        place, block, is_given = access.place, self._plan.blocks[number], targets in self._parameters
         assert place is not None
         if block.places:
             return b.constant(I64, 0 if is_given else block.numbers[access])
@@ -172,7 +175,7 @@ class _Delaying(Rebuild):
     def _before(self, b: Builder, targets: Targets, address: Value) -> Value:
         """How many elements of the block are before an address."""
         number, _ = targets[0]
-        base = self._given[targets][1] if targets in self._given else _base(b, number)
+        base = self._parameters[targets][1] if targets in self._parameters else _base(b, number)
         distance = b.emit("sub", b.emit("bitcast", address, type=I64), base)
         size = self._plan.blocks[number].element.size
         return b.emit("shr", distance, b.constant(I64, size.bit_length() - 1))

@@ -12,8 +12,8 @@ is too large, adds do not wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from slangrad.ir.building.builder import Builder
@@ -33,6 +33,11 @@ MOST_BYTES = 1 << 28
 MOST_BATCHES = 64  # more are for no processors, and each is one more number for every sum
 MOST_SEPARATE = 32  # ranges of sums that are compared with each other, on a GPU
 MOST_JOINED = 8  # blocks that are compared with each other
+LANES = 32  # of a wave of a GPU
+MOST_ADDS_OF_TABLE = 1 << 16  # of a thread, that count
+GROUP_BYTES = (
+    32 << 10
+)  # of a GPU's shared memory that all tables of a group take; more leaves room for few groups
 ALIGNMENT = 64
 
 
@@ -70,13 +75,14 @@ class Accumulators:
 @dataclass(frozen=True, slots=True)
 class SumPlan:
     """`bases`, `counts` and `offsets` of the blocks are values of the function; blocks with accumulators come
-    first."""
+    first. `tables`: blocks that a group of a GPU adds up in memory of its own, in launches where they fit there."""
 
     function: Function
     blocks: list[SumBlock]
     bases: list[Value]
     counts: list[Value]
     offsets: list[Value]
+    tables: list[SumBlock] = field(default_factory=list)
 
     def accumulators(self) -> tuple[Accumulators, ...]:
         rows, end = [], 0
@@ -95,6 +101,12 @@ class SumPlan:
     @staticmethod
     def offset_index(block: int) -> int:
         return 3 + 2 * block
+
+    def table_index(self, table: int) -> int:
+        """Which result of the plan is the address of a table's first element. The next one is how many elements there
+        are, none where its adds go to memory at once; then whether they may wait, because no other access reaches them.
+        """
+        return 2 + 2 * len(self.blocks) + 3 * table
 
 
 Joined = tuple[Value, int]  # a condition, and the number of the block that is joined where it is true
@@ -147,6 +159,8 @@ def plan_of_few(
 ) -> SumPlan | None:
     """For blocks with accumulators that share no element, so that each can be added up by itself. `others`: adds that
     do not wait and may reach a block. None where some access cannot be followed."""
+    if not blocks:
+        return None
     b = launch.plan
     conditions: list[Value] = []
     ranges = [_range(b, block.root, block.reach, block.element.size, conditions) for block in blocks]
@@ -173,11 +187,73 @@ def plan_of_few(
     return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, [zero] * len(blocks))
 
 
-def plan_of_nothing() -> SumPlan:
-    """For kernels without blocks."""
-    b = Builder()
+def plan_of_nothing(b: Builder) -> SumPlan:
+    """For kernels without blocks. `b`: the plan so far."""
     zero = b.constant(I64, 0)
     return SumPlan(_function("plan", Region((), b.ops, (zero, zero))), [], [], [], [])
+
+
+def with_tables(
+    plan: SumPlan, survey: Survey, launch: LaunchValues, tables: Sequence[SumBlock], adds: Collection[Access]
+) -> SumPlan:
+    """The plan with those tables whose adds may wait until a group has run. `adds`: all float adds whose results are
+    not used, which may meet in memory."""
+    b = launch.plan
+    scratch: list[Value] = []
+    everything = _others(survey, set(), scratch)
+    kept, yields = [], list(plan.function.region.yields)
+    for table in tables:
+        conditions: list[Value] = []
+        span = _range(b, table.root, table.reach, table.element.size, conditions)
+        others = _others(survey, {a for a in adds if a.op.results[0].type is table.element}, conditions)
+        if others is None or (everything is None and launch.loads):
+            continue
+        conditions += [_apart(b, span, other) for both in others for other in both]
+        if everything is not None:
+            loaded = [_loaded_range(b, address) for address in launch.loads]
+            conditions += [_apart(b, x, other) for x in loaded for other in everything[1]]
+        adds_of_thread = _adds_that_meet(survey, table)
+        may_wait = b.all(conditions)
+        count = _count_in_group(b, table, span, may_wait, len(tables), adds_of_thread)
+        yields += [span.low, count, may_wait]
+        kept.append(table)
+    function = _function("plan", Region((), b.ops, tuple(yields)))
+    return replace(plan, function=function, tables=kept)
+
+
+def _count_in_group(
+    b: Builder, table: SumBlock, span: _Bytes, may_wait: Value, tables: int, adds: int
+) -> Value:
+    """How many elements a table of a group has; none where they do not fit, or where groups would have more elements to
+    add up than there are adds. `adds`: of a thread."""
+    count = b.emit("max", _elements(b, span, table.element), b.constant(I64, 0))
+    groups, all_adds = launch_field(b, "rows"), b.constant(I64, adds)
+    for axis in ("nx", "ny", "nz"):
+        all_adds = b.emit("mul", all_adds, launch_field(b, axis))
+    room = b.constant(I64, elements_of_group(table.sums, tables))
+    fits = b.emit("less_equal", count, room)
+    few = b.emit("min", count, room)  # so that the product does not wrap
+    pays = b.emit("less_equal", b.emit("mul", few, groups), all_adds)
+    holds = b.all([may_wait, fits, pays])
+    return b.emit("select", holds, count, b.constant(I64, 0))
+
+
+def _adds_that_meet(survey: Survey, table: SumBlock) -> int:
+    """About how many adds to memory a thread makes, of those of a table. Threads of a wave share those to one place."""
+    shared = {add for add in table.adds if not survey.varies(add)}
+    own = {*table.adds} - shared
+    counted = _adds(survey, own, {}) + _adds(survey, shared, {}) // LANES
+    return min(max(counted, 1), MOST_ADDS_OF_TABLE)
+
+
+def elements_of_group(sums: Scalar, tables: int) -> int:
+    """How many numbers a table has room for in the shared memory of a group. One is lost, as rows are odd."""
+    return GROUP_BYTES // tables // sums.size - 1
+
+
+def _elements(b: Builder, span: _Bytes, element: Scalar) -> Value:
+    bytes = b.emit("sub", span.high, span.low)
+    return b.emit("shr", bytes, b.constant(I64, element.size.bit_length() - 1))
 
 
 def _pieces(b: Builder, block: SumBlock, span: _Bytes) -> list[_Bytes]:
@@ -248,14 +324,14 @@ def _marked(
     """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of
     ALIGNMENT."""
     nowhere, marked = b.constant(I64, -1), []
-    some: Value | None = None
+    any_own: Value | None = None
     for condition, offset in zip(owns, offsets, strict=True):
         marked.append(offset if condition is None else b.emit("select", condition, nowhere, offset))
         if condition is not None:
-            some = condition if some is None else b.emit("or", some, condition)
-    if some is not None:
+            any_own = condition if any_own is None else b.emit("or", any_own, condition)
+    if any_own is not None:
         more = b.emit("add", size, b.constant(I64, ALIGNMENT // 2))
-        size = b.emit("select", some, more, size)
+        size = b.emit("select", any_own, more, size)
     return marked, size
 
 
@@ -265,8 +341,7 @@ def _count(
     """How many partial sums a chunk has for a block; none for one that joined another or has its own elements."""
     if block.accumulators:
         return b.constant(I64, block.accumulators)
-    bytes, zero = b.emit("sub", reached.high, reached.low), b.constant(I64, 0)
-    count = b.emit("shr", bytes, b.constant(I64, block.element.size.bit_length() - 1))
+    count, zero = _elements(b, reached, block.element), b.constant(I64, 0)
     others = [*joined, *([] if own_condition is None else [(own_condition, 0)])]
     return _choice(b, b.emit("max", count, zero), [(condition, zero) for condition, _ in others])
 

@@ -1,4 +1,7 @@
-"""Sums of all threads on a GPU: a thread adds up its own part in registers, a block its threads, a second kernel all.
+"""Sums of many threads on a GPU, in the form that suits each.
+
+Adds that wait for the end of the launch: a thread adds up its own part in registers, a block its threads, a second
+kernel all.
 
     %old = atomic %g, %x {kind="add"}     ->   %sums = alloc {count=32, zero=true}
                                                for %rounds { ... atomic %sums, %x {kind="add", alone=true} ... }
@@ -6,14 +9,12 @@
                                                store %partials, ...
     finish:  a wave for each sum: the numbers of all blocks, in their order, are added to memory
 
-Adds that do not wait, but have one address for a wave, become one of the wave:
-
-    %old = atomic %g, %x {kind="add", uniform=true}     ->   %s = wave_reduce %x {kind="add"}
-                                                             if %is_first_lane { atomic %g, %s {kind="add"} }
+Other adds are those of a wave, of a table of the group (group_tables.py), or atomics (thread_bodies.py).
 
 In: a kernel, and its form whose adds have accumulators (delayed_adds.py). Out: a kernel of few groups, each of which
 runs many threads of the program, and its `finish`. Each thread evaluates the plan; if adds may not wait, it runs the
-kernel as it was. No two threads add to the same of these sums at a time, so they have the same bits in every run.
+kernel as it was. No two threads add to the same of the sums in registers at a time, so they have the same bits in every
+run.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from slangrad.ir.building.builder import Builder
-from slangrad.ir.building.rebuild import Rebuild, copy_op
-from slangrad.ir.data.types import BOOL, F16, F32, I64, U32, Scalar, array, pointer
-from slangrad.ir.ops.core import Function, FunctionAttributes, Op, Region, Value, walk, without
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I64, U32, Scalar, array, pointer
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value, walk
 from slangrad.opt.delayed.delayed_sums import SumPlan, add_total, address_of, launch_field
+from slangrad.opt.delayed.group_tables import begin_tables, end_tables
+from slangrad.opt.delayed.thread_bodies import WAVE, Ids, LateAdds, ThreadBody
 
-GROUP = 128  # threads of a group
-WAVE = 32
+GROUP = 128  # threads of a group, of kernels with sums in registers
+# Of kernels with tables: more threads of a group mean fewer groups, whose tables are added up in the end.
+GROUP_OF_TABLES, GROUP_OF_SHORT = 256, 512
+SHORT_OPS = 128  # of a kernel without loops and calls, which runs `TOGETHER` threads of the program at a time
+TOGETHER = 4
 LEVELS = 5  # of a tree over the lanes of a wave
-
-Ids = tuple[Value, ...]  # of a thread, along x, y and z
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class GpuSums:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _Accumulators:
     """The accumulators of one type. `starts`: where those of each block begin, by its number; `count`: of all, and
     `place`: bytes of a row before them."""
 
@@ -63,49 +67,87 @@ class _Table:
         return self.count + -self.count % WAVE
 
 
-def sum_in_registers(
-    kernel: Function, delaying: Function, called: Sequence[Function], plan: SumPlan
+def sum_many_threads(
+    kernel: Function,
+    delaying: Function,
+    called: Sequence[Function],
+    plan: SumPlan,
+    certain: tuple[Function, Function] | None = None,
 ) -> GpuSums | None:
-    """`called`: all functions that the kernels call. None where the kernel works with waves or prints, or where one of
-    these reads the number of its thread, which is another one here."""
+    """`called`: all functions that the kernels call. `certain`: a condition of the launch, and the form of `delaying`
+    that runs where it holds; it is for kernels without sums in registers. None where the kernel works with waves or
+    prints, or where one of these reads the number of its thread, which is another one here."""
     of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
     tables = _tables(plan)
     literal = _literal(kernel) if tables else None
+    is_short = not tables and _is_short(delaying)
+    group = GROUP if tables or not plan.tables else (GROUP_OF_SHORT if is_short else GROUP_OF_TABLES)
     b = Builder(span=kernel.span)
     planned = Rebuild().inline(b, plan.function.region)
     thread = b.emit("thread_id", type=U32, axis=0)
+    of_group = begin_tables(b, plan, planned, b.emit("wave_lane", type=U32)) if plan.tables else []
     starts, sums = {}, []
     for table in tables:
         start = b.emit("alloc", type=pointer(table.sums, "local"), count=table.padded, zero=True)
         sums.append(start)
         for number, first in table.starts.items():
             starts[number] = b.emit("offset", start, b.constant(I64, first))
-    rounds = _Rounds(b, thread)
+    rounds = _Rounds(b, thread, group)
 
-    def delay(inner: Builder, ids: Ids) -> None:
-        _Body(ids, starts, planned).inline(inner, delaying.region)
+    def delay(inner: Builder, threads: Sequence[Ids]) -> None:
+        bodies = [ThreadBody(ids, starts, planned, of_group) for ids in threads]
+        for op in delaying.region.ops:  # side by side, as threads do not wait for each other
+            for body in bodies:
+                body.op(inner, op)
 
-    if literal is None:
-        rounds.run(b, delay)
+    together = TOGETHER if is_short else 1
+    if literal is None and certain is not None:
+        condition, form = certain
+        (holds,) = Rebuild().inline(b, condition.region)
+
+        def run_unchecked(inner: Builder, threads: Sequence[Ids]) -> None:
+            for ids in threads:
+                LateAdds(ids, starts, planned, of_group).inline(inner, form.region)
+
+        b.if_(
+            b.all([holds, *(table.may_wait for table in of_group)]),
+            lambda inner: rounds.run(inner, run_unchecked),
+            lambda inner: rounds.run(inner, delay, together),
+        )
+    elif literal is None:
+        rounds.run(b, delay, together)
     else:
         name = literal.name
+
+        def call_literal(inner: Builder, threads: Sequence[Ids]) -> None:
+            inner.call(name, threads[0], ())
+
         b.if_(
             b.emit("less_equal", b.constant(I64, 0), planned[0]),
             lambda inner: rounds.run(inner, delay),
-            lambda inner: rounds.run(inner, lambda body, ids: body.call(name, ids, ())),
+            lambda inner: rounds.run(inner, call_literal),
         )
     for table, start in zip(tables, sums, strict=True):
         _add_up_group(b, table, start, thread)
-    about: FunctionAttributes = {"kernel": True, "group_size": (GROUP, 1, 1), "wave": WAVE, "stays": True}
+    end_tables(b, of_group, b.emit("and", thread, b.constant(U32, group - 1)), group, _trips)
+    about: FunctionAttributes = {"kernel": True, "group_size": (group, 1, 1), "wave": WAVE, "stays": True}
     summing = Function(kernel.name, (), None, Region((), b.ops, ()), attributes=about, span=kernel.span)
     row = sum(table.count * table.sums.size for table in tables)
     finish = _finish(kernel, plan, tables) if tables else None
     return GpuSums(summing, literal, finish, row, sum(table.count for table in tables))
 
 
-def _tables(plan: SumPlan) -> list[_Table]:
+def _is_short(kernel: Function) -> bool:
+    """Whether threads of the program can run side by side in one of the GPU: they fit, and no lane waits for others."""
+    ops = list(walk(kernel.region))
+    if len(ops) > SHORT_OPS or any(op.name in ("for", "while", "call", "alloc", "variable") for op in ops):
+        return False
+    return not any(op.name == "atomic" and op.attributes.get("uniform") for op in ops)
+
+
+def _tables(plan: SumPlan) -> list[_Accumulators]:
     """The largest numbers first, so that all are aligned."""
     blocks_of: dict[Scalar, dict[int, int]] = {}
     ends: dict[Scalar, int] = {}
@@ -115,7 +157,7 @@ def _tables(plan: SumPlan) -> list[_Table]:
         ends[block.sums] = end + block.accumulators
     tables, place = [], 0
     for sums in sorted(ends, key=lambda sums: -sums.size):
-        tables.append(_Table(sums, blocks_of[sums], ends[sums], place))
+        tables.append(_Accumulators(sums, blocks_of[sums], ends[sums], place))
         place += ends[sums] * sums.size
     return tables
 
@@ -127,7 +169,7 @@ def _literal(kernel: Function) -> Function:
     """A function of the numbers of a thread."""
     ids = tuple([Value(U32, axis) for axis in "xyz"])
     b = Builder(span=kernel.span)
-    _Body(ids, {}, ()).inline(b, kernel.region)
+    ThreadBody(ids, {}, (), ()).inline(b, kernel.region)
     return Function(f"{kernel.name}.literal", (), None, Region((), [], ()), span=kernel.span).on(
         Region(ids, b.ops, ())
     )
@@ -136,21 +178,38 @@ def _literal(kernel: Function) -> Function:
 class _Rounds:
     """The threads of the program that a thread of the GPU runs: each is as many further as there are of the GPU."""
 
-    def __init__(self, b: Builder, thread: Value) -> None:
+    def __init__(self, b: Builder, thread: Value, group: int) -> None:
         self._nx, self._ny = launch_field(b, "nx"), launch_field(b, "ny")
         self._rows = b.emit("mul", self._ny, launch_field(b, "nz"))
         self._first = b.emit("convert", thread, type=I64)
-        self._step = b.emit("mul", launch_field(b, "rows"), b.constant(I64, GROUP))
+        self._step = b.emit("mul", launch_field(b, "rows"), b.constant(I64, group))
         self._total = b.emit("mul", self._nx, self._rows)
 
-    def run(self, b: Builder, thread: Callable[[Builder, Ids], object]) -> None:
-        """A loop around the code of a thread."""
+    def run(self, b: Builder, run: Callable[[Builder, Sequence[Ids]], None], together: int = 1) -> None:
+        """A loop around the code of `together` threads, and one around that of one for the rest."""
+        trips = _trips(b, self._first, self._total, self._step)
+        if together == 1:
+            b.for_(trips, (), lambda inner, number: run(inner, [self._thread(inner, number)]), hint="round")
+            return
+        size = b.constant(I64, together)
+        whole = b.emit("div", trips, size)
+
+        def run_some(inner: Builder, number: Value) -> None:
+            first = inner.emit("mul", number, size)
+            rounds = [inner.emit("add", first, inner.constant(I64, i)) for i in range(together)]
+            run(inner, [self._thread(inner, number) for number in rounds])
+
+        b.for_(whole, (), run_some, hint="rounds")
+        before = b.emit("mul", whole, size)
 
         def run_one(inner: Builder, number: Value) -> None:
-            index = inner.emit("add", self._first, inner.emit("mul", number, self._step))
-            thread(inner, self._ids(inner, index))
+            run(inner, [self._thread(inner, inner.emit("add", before, number))])
 
-        b.for_(_trips(b, self._first, self._total, self._step), (), run_one, hint="round")
+        b.for_(b.emit("sub", trips, before), (), run_one, hint="round")
+
+    def _thread(self, b: Builder, number: Value) -> Ids:
+        """That of a round."""
+        return self._ids(b, b.emit("add", self._first, b.emit("mul", number, self._step)))
 
     def _ids(self, b: Builder, index: Value) -> Ids:
         """Along x, y and z; a launch of one row needs no division."""
@@ -178,45 +237,10 @@ def _trips(b: Builder, first: Value, end: Value, step: Value) -> Value:
     return b.emit("max", b.emit("div", rest, step), b.constant(first.type, 0))
 
 
-class _Body(Rebuild):
-    """A kernel as code of one thread."""
-
-    def __init__(self, ids: Ids, starts: Mapping[int, Value], planned: Sequence[Value]) -> None:
-        super().__init__(
-            {
-                "thread_id": lambda walk, b, op: (ids[op.attributes["axis"]],),
-                "atomic": _atomic,
-                "accumulators": lambda walk, b, op: (starts[op.attributes["block"]],),
-                "planned": lambda walk, b, op: (planned[op.attributes["index"]],),
-            }
-        )
-
-
-def _atomic(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    """One of the wave, by its first lane that is on, where the address is the same for all of these."""
-    if not op.attributes.get("uniform"):
-        return copy_op(walk, b, op)
-    (address, value), element = walk.values(op.operands), op.results[0].type
-    sums = F32 if element is F16 else element
-    wide = value if sums is element else b.emit("convert", value, type=sums)
-    total = b.emit("wave_reduce", wide, kind="add")
-    lanes = b.emit("wave_ballot", b.constant(BOOL, True), type=U32)
-    unit = b.constant(U32, 1)
-    before = b.emit("sub", b.emit("shl", unit, b.emit("wave_lane", type=U32)), unit)
-    is_first = b.emit("equal", b.emit("and", lanes, before), b.constant(U32, 0))
-
-    def add(inner: Builder) -> None:
-        sum_of_wave = total if sums is element else inner.emit("convert", total, type=element)
-        inner.primitive("atomic", (address, sum_of_wave), element, without(op.attributes, "uniform"))
-
-    b.guarded(is_first, add)
-    return (b.zero(element),)  # the result is not used
-
-
 # --- the end of a group
 
 
-def _add_up_group(b: Builder, table: _Table, start: Value, thread: Value) -> None:
+def _add_up_group(b: Builder, table: _Accumulators, start: Value, thread: Value) -> None:
     """Waves by exchanges, then the waves of the group in shared memory, then a number of the group for each sum."""
     waves = GROUP // WAVE
     room = pointer(array(table.sums, waves * table.padded), "shared")
@@ -275,7 +299,7 @@ def _butterfly(b: Builder, values: list[Value], lane: Value) -> Value:
     return total
 
 
-def _partials(b: Builder, table: _Table, element: Value) -> Value:
+def _partials(b: Builder, table: _Accumulators, element: Value) -> Value:
     """Where the numbers of all groups for an element lie, one after the other."""
     groups = launch_field(b, "rows")
     bytes = b.emit("mul", element, b.constant(I64, table.sums.size))
@@ -287,7 +311,7 @@ def _partials(b: Builder, table: _Table, element: Value) -> Value:
 # --- all groups
 
 
-def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Function:
+def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Accumulators]) -> Function:
     """Groups of one wave, each for one sum. Begins with the plan, whose numbers it needs."""
     b, first = Builder(), 0
     thread = b.emit("thread_id", type=U32, axis=0)
@@ -307,7 +331,9 @@ def _finish(kernel: Function, plan: SumPlan, tables: Sequence[_Table]) -> Functi
     return Function(f"{kernel.name}.finish", (), None, region, attributes=about)
 
 
-def _add_up_all(b: Builder, plan: SumPlan, table: _Table, block: int, element: Value, lane: Value) -> None:
+def _add_up_all(
+    b: Builder, plan: SumPlan, table: _Accumulators, block: int, element: Value, lane: Value
+) -> None:
     """Lanes add the numbers of groups that are a wave apart, the first one adds all to memory."""
     place = b.emit("add", element, b.constant(I64, table.starts[block]))
     partials = _partials(b, table, place)

@@ -55,6 +55,15 @@ def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value |
     return apart if b.constant_of(apart) != 0 else None
 
 
+def has_elements_of_threads(access: Access) -> bool:
+    """Whether its address certainly moves with the thread's number."""
+    address = _address(access)
+    if address is None:
+        return False
+    steps = [access.survey.intervals.known(c) for c in address.coefficients.values()]
+    return any(step is not None and step != 0 for step in steps)
+
+
 def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
     """Whether there is an order of the axes in which each steps over what those before it reach."""
     unit = b.constant(I64, 1)
@@ -63,7 +72,7 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
         b.emit("less_equal", count, unit) for axis, count in enumerate(counts) if axis not in coefficients
     )
     steps = {axis: b.emit("max", c, b.emit("neg", c)) for axis, c in coefficients.items()}
-    some: Value | None = None
+    any_order: Value | None = None
     for order in permutations(steps):
         reach, holds = span, alone
         for axis in order:
@@ -71,9 +80,9 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
             holds = b.emit("and", holds, b.emit("or", far, b.emit("less_equal", counts[axis], unit)))
             more = b.emit("mul", steps[axis], b.emit("sub", counts[axis], unit))
             reach = b.emit("add", reach, more)
-        some = holds if some is None else b.emit("or", some, holds)
-    assert some is not None
-    return some
+        any_order = holds if any_order is None else b.emit("or", any_order, holds)
+    assert any_order is not None
+    return any_order
 
 
 def _address(access: Access) -> Affine | None:

@@ -60,7 +60,7 @@ class _Facts:
         for op in ops:
             self._add(op)
         unknown = (*region.parameters, *(r for op in ops if op.name == "call" for r in op.results))
-        self._given = {v for v in unknown if _holds_floats(v)}
+        self._outside_values = {v for v in unknown if _holds_floats(v)}
         self._singular = self._closed(self._begins_singular, self._stays_singular)
         self._masked = self._closed(_begins_masked, self._stays_masked)
 
@@ -91,8 +91,10 @@ class _Facts:
 
     def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
         """All values that have a fact."""
-        reached_values = self._found = {r for r, op in self._makers.items() if not op.regions and begins(op)}
-        reached_values |= self._given  # other functions may give anything
+        reached_values = self._reached = {
+            r for r, op in self._makers.items() if not op.regions and begins(op)
+        }
+        reached_values |= self._outside_values  # other functions may give anything
         left = list(reached_values)
         while left:
             v = left.pop()
@@ -115,7 +117,9 @@ class _Facts:
         """A number between finite bounds is chosen in the place of a NaN, and of an infinity."""
         if op.name not in ("min", "max"):
             return True
-        finite = [operand not in self._found and _is_finite(self.bounds(operand)) for operand in op.operands]
+        finite = [
+            operand not in self._reached and _is_finite(self.bounds(operand)) for operand in op.operands
+        ]
         return not (any(finite) and _is_finite(self.bounds(op.results[0])))
 
     def bounds(self, v: Value) -> tuple[float, float]:
@@ -148,7 +152,7 @@ class _Facts:
 
     def _stays_masked(self, op: Op) -> bool:
         """Whether a masked operand makes the result zero, or zero as far as it is a derivative."""
-        flags = [v in self._found for v in op.operands]
+        flags = [v in self._reached for v in op.operands]
         if op.name in ("add", "sub"):
             return all(flags)
         if op.name == "fma":

@@ -311,8 +311,8 @@ class _SettleVariables(Holding[Value]):
     def _write(self, b: Builder, target: Destination, value: Value, condition: Value | None) -> None:
         if isinstance(target, ChosenPart):
             chosen = self.value(target.condition)
-            for part, here in ((target.then, chosen), (target.otherwise, b.emit("not", chosen))):
-                self._write(b, part, value, here if condition is None else b.emit("and", condition, here))
+            for part, side in ((target.then, chosen), (target.otherwise, b.emit("not", chosen))):
+                self._write(b, part, value, side if condition is None else b.emit("and", condition, side))
             return
         if condition is not None:
             value = _selected(b, condition, value, self._read(b, target))

@@ -22,4 +22,4 @@ ARCHITECTURES = {
 
 def newest_architecture(capability: tuple[int, int]) -> str:
     """The newest one whose code a GPU of this compute capability (7.5 or more) runs."""
-    return ARCHITECTURES[max(each for each in ARCHITECTURES if each <= capability)]
+    return ARCHITECTURES[max(known for known in ARCHITECTURES if known <= capability)]

@@ -8,9 +8,9 @@
     sums = PartialSums(memory, multiprocessors)
     sums.address, sums.blocks(2048)    how many blocks run, each of which leaves 2 KB of partial sums
 
-An arena has the frames of threads, which are their local arrays beyond a small stack, and pieces that threads take
-while they run, for tapes and for variables of recursion. Launches of a device follow each other, so they share this
-memory.
+An arena has the frames of threads, which are their local arrays beyond a small stack. It also has pieces that threads
+take while they run, for tapes and for variables of recursion. Launches of a device follow each other, so they share
+this memory.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MOST_LANES = 4
 
 
 @dataclass(slots=True)
-class Lane:
+class CopyLane:
     """Two pinned buffers, which take turns, with the events after which they may be used again."""
 
     buffers: tuple[int, int]
@@ -37,7 +37,7 @@ class Lane:
 
 
 # What one thread does on a stream: take pieces, given by where they begin, until none is left.
-LaneWork = Callable[[object, Lane, Iterator[int]], None]
+LaneWork = Callable[[object, CopyLane, Iterator[int]], None]
 CAPTURED = "this call copies between the host and the GPU"
 
 
@@ -48,14 +48,14 @@ class Copies:
         self._driver = driver
         self._stream = stream
         self._context = context
-        self._lanes: list[Lane] = []
+        self._lanes: list[CopyLane] = []
         self._lock = kept_at_fork(threading.Lock(), WORK)  # of the lanes
 
     def to_gpu(self, address: int, source: Array) -> None:
         """The context of the calling thread is set."""
         start, size = source.ctypes.data, source.nbytes
 
-        def send(handle: object, lane: Lane, pieces: Iterator[int]) -> None:
+        def send(handle: object, lane: CopyLane, pieces: Iterator[int]) -> None:
             for turn, at in enumerate(pieces):
                 buffer, event, count = lane.buffers[turn % 2], lane.events[turn % 2], min(PIECE, size - at)
                 self._driver.call("cuEventSynchronize", event)
@@ -76,7 +76,7 @@ class Copies:
         """The context of the calling thread is set."""
         start, size = target.ctypes.data, target.nbytes
 
-        def receive(handle: object, lane: Lane, pieces: Iterator[int]) -> None:
+        def receive(handle: object, lane: CopyLane, pieces: Iterator[int]) -> None:
             before = -1
             for turn, at in enumerate(pieces):
                 buffer, event, count = lane.buffers[turn % 2], lane.events[turn % 2], min(PIECE, size - at)
@@ -88,7 +88,7 @@ class Copies:
             if before >= 0:
                 take(lane, turn, before)
 
-        def take(lane: Lane, turn: int, at: int) -> None:
+        def take(lane: CopyLane, turn: int, at: int) -> None:
             self._driver.call("cuEventSynchronize", lane.events[turn % 2])
             ctypes.memmove(start + at, lane.buffers[turn % 2], min(PIECE, size - at))
 
@@ -118,7 +118,7 @@ class Copies:
                 self._share(partial(work, handle), lanes, pieces)
             return True
 
-    def _lanes_for(self, wanted: int) -> list[Lane]:
+    def _lanes_for(self, wanted: int) -> list[CopyLane]:
         """As many lanes, or those that there is memory for."""
         while len(self._lanes) < wanted:
             events = self._driver.event(), self._driver.event()
@@ -126,11 +126,11 @@ class Copies:
                 first = self._driver.pinned(2 * PIECE)
             except MemoryError:
                 break
-            self._lanes.append(Lane((first, first + PIECE), events))
+            self._lanes.append(CopyLane((first, first + PIECE), events))
         return self._lanes[:wanted]
 
     def _share(
-        self, work: Callable[[Lane, Iterator[int]], None], lanes: list[Lane], pieces: Iterator[int]
+        self, work: Callable[[CopyLane, Iterator[int]], None], lanes: list[CopyLane], pieces: Iterator[int]
     ) -> None:
         """The calling thread works with the first lane, and threads that have time with the others."""
         free = lanes[1:]

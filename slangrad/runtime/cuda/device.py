@@ -74,8 +74,8 @@ class CudaDevice(Device):
         self.name = driver.name(self._device)
         self.capability = driver.capability(self._device)
         if self.capability < OLDEST_CAPABILITY:
-            found, wanted = (".".join(map(str, each)) for each in (self.capability, OLDEST_CAPABILITY))
-            message = f"the GPU {self.name} has compute capability {found}, and {wanted} is needed"
+            version, wanted = (".".join(map(str, pair)) for pair in (self.capability, OLDEST_CAPABILITY))
+            message = f"the GPU {self.name} has compute capability {version}, and {wanted} is needed"
             raise CudaUnavailable(message, "create_device() makes a device of the processors")
         self._context = driver.call("cuDevicePrimaryCtxRetain", self._device)
         driver.call("cuCtxSetCurrent", self._context)
@@ -261,12 +261,12 @@ class CudaDevice(Device):
         """From the disk, or assembled by the driver."""
         store = store_of(self._options)
         key = content_key("cubin", self._driver.version, *self.capability, ptx)
-        found = None if store.problem else store.get(key)
-        if found is None:
-            found = self._driver.assemble(ptx)
+        code = None if store.problem else store.get(key)
+        if code is None:
+            code = self._driver.assemble(ptx)
             if not store.problem:
-                store.put(key, found)
-        return found
+                store.put(key, code)
+        return code
 
     # --- reports
 

@@ -78,9 +78,9 @@ class CaptureError(RuntimeError):
 
     code = "E1052"
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"error[{self.code}]: {what}, so torch.cuda.graph cannot record it; make the call once before, pass "
+            f"error[{self.code}]: {reason}, so torch.cuda.graph cannot record it; make the call once before, pass "
             "tensors of PyTorch on the GPU, and let calls return such tensors"
         )
 
@@ -120,18 +120,18 @@ class Driver:
 
     def function(self, name: str) -> Callable[..., Any]:
         """A function of cuda-bindings itself, for calls whose time counts."""
-        found: Callable[..., Any] = getattr(self._bindings, name)
-        return found
+        function: Callable[..., Any] = getattr(self._bindings, name)
+        return function
 
     @property
     def version(self) -> int:
         """12040 for 12.4."""
-        found: int = self.call("cuDriverGetVersion")
-        return found
+        version: int = self.call("cuDriverGetVersion")
+        return version
 
     def device_count(self) -> int:
-        found: int = self.call("cuDeviceGetCount")
-        return found
+        count: int = self.call("cuDeviceGetCount")
+        return count
 
     def name(self, device: object) -> str:
         return _text(self.call("cuDeviceGetName", 256, device).split(b"\0")[0])
@@ -139,8 +139,8 @@ class Driver:
     def attribute(self, device: object, name: str) -> int:
         """An attribute by the end of its name: "MULTIPROCESSOR_COUNT"."""
         known = getattr(self._bindings.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        found: int = self.call("cuDeviceGetAttribute", known, device)
-        return found
+        value: int = self.call("cuDeviceGetAttribute", known, device)
+        return value
 
     def memory(self, device: object) -> int:
         """All bytes of a GPU."""
@@ -149,7 +149,7 @@ class Driver:
 
     def capability(self, device: object) -> tuple[int, int]:
         """The compute capability."""
-        major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
+        major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
         return major, minor
 
     def allow_shared(self, function: object, size: int) -> None:
@@ -198,8 +198,8 @@ class Driver:
             self.call("cuLinkDestroy", state)
 
 
-def _text(found: bytes) -> str:
-    return found.decode("utf-8", "replace")
+def _text(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 @cache
@@ -220,8 +220,8 @@ def load_driver() -> Driver:
         message = f"the CUDA driver does not start: {driver.error('cuInit', error)}"
         raise CudaUnavailable(message, "`nvidia-smi` shows whether the driver finds a GPU")
     if driver.version < OLDEST_DRIVER:
-        found, wanted = (f"{v // 1000}.{v % 1000 // 10}" for v in (driver.version, OLDEST_DRIVER))
-        message = f"the CUDA driver is too old: it serves CUDA {found}, and CUDA {wanted} is needed"
+        version, wanted = (f"{v // 1000}.{v % 1000 // 10}" for v in (driver.version, OLDEST_DRIVER))
+        message = f"the CUDA driver is too old: it serves CUDA {version}, and CUDA {wanted} is needed"
         raise CudaUnavailable(message, "install a newer driver of NVIDIA")
     if not driver.device_count():
         raise CudaUnavailable("the CUDA driver finds no GPU", "CUDA_VISIBLE_DEVICES may hide it")

@@ -26,9 +26,9 @@ class CudaImage:
     """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
     None where any size will do. `shared`: bytes of shared memory that a launch states. `needs`: what the device has
     ready for it: PRINTS, ARENA, MEMORY. `lanes`: how many neighbors a thread of the GPU runs. `frame`: the bytes of the
-    arena that each thread has from the start. `sums`: of a kernel of few blocks, whatever the grid: the bytes of
-    partial sums that each block leaves, and how many sums `finish` makes of them, each by a wave. `about`: extra JSON
-    that is stored with it."""
+    arena that each thread has from the start. `sums`: of a kernel whose few blocks do not depend on the grid. They are
+    the bytes of partial sums that each block leaves, and how many sums `finish` makes of them, each by a wave. `about`:
+    extra JSON that is stored with it."""
 
     name: str
     argument_size: int

@@ -1,9 +1,9 @@
 """Lines that kernels print on a GPU: a buffer in pinned memory, which the host reads when it waits.
 
 struct Prints { i64 used, room, lost; i64 words[room]; };
-A line is { i32 site, size; i32 x, y; i32 z, kernel; i64 values[size - 3]; }, size in words.
+struct Line { i32 site, size; i32 x, y; i32 z, kernel; i64 values[size - 3]; };      size in words
 
-    PrintBuffer(driver).take(kernels, write)       write(site, values) for each line, in the order of threads
+PrintBuffer(driver).take(kernels, write)       write(site, values) for each line, in the order of threads
 """
 
 from __future__ import annotations

@@ -88,11 +88,11 @@ class Stream:
         self._driver.call("cuEventRecord", self._event, first)
         self._driver.call("cuStreamWaitEvent", second, self._event, 0)
 
-    def refuse_capture(self, what: str) -> None:
+    def refuse_capture(self, reason: str) -> None:
         """CaptureError while PyTorch records a graph on its current stream."""
         if (self._current or self._of_torch()) is None:
             return
         with self as handle:
             self._driver.call("cuCtxSetCurrent", self._context)  # the default stream is that of a context
             if self._driver.call("cuStreamIsCapturing", handle) != NOT_CAPTURING:
-                raise CaptureError(what)
+                raise CaptureError(reason)

@@ -122,7 +122,7 @@ class Expander:
         if macro.is_variadic and len(arguments) >= named:
             rest: list[Token] = []
             for position, argument in enumerate(arguments[named:]):
-                rest += [_made(",", ",", use), *argument] if position else argument
+                rest += [_token_at(",", ",", use), *argument] if position else argument
             arguments = [*arguments[:named], rest]
         if len(arguments) != len(parameters):
             message = f"macro '{macro.name}' takes {len(parameters)} arguments, not {len(arguments)}"
@@ -178,7 +178,7 @@ class Expander:
     ) -> list[Token]:
         """The argument of a parameter; arguments are expanded at most once."""
         if before == "#":
-            return [_made("string", _stringify(raw[name]), use)]
+            return [_token_at("string", _stringify(raw[name]), use)]
         if before == "##" or after == "##":
             return raw[name]
         if name not in expanded:
@@ -243,7 +243,7 @@ def _hide(token: Token, hidden: frozenset[str]) -> Token:
     return Token(token.kind, token.text, token.source, token.start, token.end, False, merged)
 
 
-def _made(kind: str, text: str, use: Token) -> Token:
+def _token_at(kind: str, text: str, use: Token) -> Token:
     return Token(kind, text, use.source, use.start, use.end)
 
 
@@ -263,6 +263,6 @@ def _stringify(tokens: list[Token]) -> str:
 
 
 _FROM_PLACE: dict[str, Callable[[Token], Token]] = {
-    "__LINE__": lambda use: _made("integer", str(use.span.line), use),
-    "__FILE__": lambda use: _made("string", _quote(use.source.name), use),
+    "__LINE__": lambda use: _token_at("integer", str(use.span.line), use),
+    "__FILE__": lambda use: _token_at("string", _quote(use.source.name), use),
 }

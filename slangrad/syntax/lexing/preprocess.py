@@ -210,8 +210,10 @@ class Preprocessor:
             index += 1
             if token.kind == "name" and token.text == "defined" and index < len(tokens):
                 bracketed = tokens[index].kind == "("
-                asked = tokens[index + bracketed : index + bracketed + 1]
-                is_defined = not (asked and asked[0].kind == "name" and asked[0].text not in self._macros)
+                name_tokens = tokens[index + bracketed : index + bracketed + 1]
+                is_defined = not (
+                    name_tokens and name_tokens[0].kind == "name" and name_tokens[0].text not in self._macros
+                )
                 token = Token("integer", str(int(is_defined)), token.source, token.start, token.end)
                 index = _behind_defined(tokens, index)
             output.append(token)

@@ -100,16 +100,16 @@ class Cursor:
         self.advance()
         return True
 
-    def expect(self, kind: str, where: str) -> Token:
-        """Take a token of this kind; `where` ends the sentence: "after the condition"."""
+    def expect(self, kind: str, position: str) -> Token:
+        """Take a token of this kind; `position` ends the sentence: "after the condition"."""
         if self.kind == kind:
             return self.advance()
-        raise self.error("E0201", f"expected '{kind}' {where}, found {self.token.shown()}")
+        raise self.error("E0201", f"expected '{kind}' {position}, found {self.token.shown()}")
 
-    def expect_word(self, word: str, where: str) -> Token:
+    def expect_word(self, word: str, position: str) -> Token:
         if self.at_word(word):
             return self.advance()
-        raise self.error("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
+        raise self.error("E0201", f"expected '{word}' {position}, found {self.token.shown()}")
 
     def expect_name(self, subject: str) -> Token:
         if self.kind == "name":

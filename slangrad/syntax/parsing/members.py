@@ -196,7 +196,7 @@ class MemberParser(FunctionParser):
         if isinstance(target, ast.Name):
             arguments = self.parse_arguments()
             target = ast.Call(self.span_from(target.span), target, arguments)
-        span, derivative = target.span, _given(target)
+        span, derivative = target.span, _derivative_attribute(target)
         if derivative is None:
             note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
             self.error("E0504", f"'{span.text}' is no derivative that can be given", span, note)
@@ -213,7 +213,7 @@ class MemberParser(FunctionParser):
         return self.parse_variables(plain, self.expect_name("a variable"), kind, "a variable")
 
 
-def _given(target: ast.Expression) -> ast.Attribute | None:
+def _derivative_attribute(target: ast.Expression) -> ast.Attribute | None:
     """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
     if isinstance(target, ast.Differentiate):
         name = "ForwardDerivativeOf" if target.mode == "fwd_diff" else "BackwardDerivativeOf"

@@ -199,7 +199,7 @@ def test_values_take_no_more_memory_than_is_counted(stages: int, monkeypatch: py
         alive = [x for values in state.held for node, x in values.items() if node not in rows]
         alive += [x for node, x in state.once.items() if node.op != "input" and node not in rows]
         arrays = [x.host_view() for x in alive] + [
-            array for asked in state._asked.values() for _, array, _ in asked
+            array for receives in state._receives.values() for _, array, _ in receives
         ]
         size = sum(array.nbytes for array in {array.ctypes.data: array for array in arrays}.values())
         most[state._plan] = max(most.get(state._plan, 0), size)

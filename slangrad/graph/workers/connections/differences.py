@@ -58,13 +58,13 @@ def difference_text(odd: Sequence[PlanPart], usual: Sequence[PlanPart], odd_rank
     """The first part that differs, and how workers get the same one; "" where all parts are equal."""
     for part, other in zip_longest(odd, usual, fillvalue=ABSENT):
         if part.name != other.name:
-            said = f"{part.name} ({part.text}) on worker {odd_rank} is {other.name} ({other.text}) on worker {rank}"
+            message = f"{part.name} ({part.text}) on worker {odd_rank} is {other.name} ({other.text}) on worker {rank}"
         elif part.value == other.value:
             continue
         elif part.is_shown:
-            said = f"{part.name} is {part.text} on worker {odd_rank} and {other.text} on worker {rank}"
+            message = f"{part.name} is {part.text} on worker {odd_rank} and {other.text} on worker {rank}"
         else:
             at = f" at {part.place}" if part.place else ""
-            said = f"{part.name}{at} has other numbers on worker {odd_rank} than on worker {rank}"
-        return f"{said}; {part.advice or other.advice}"
+            message = f"{part.name}{at} has other numbers on worker {odd_rank} than on worker {rank}"
+        return f"{message}; {part.advice or other.advice}"
     return ""

@@ -109,21 +109,21 @@ def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
     """The spec of a node `shard`, on a mesh; axes with one worker cut nothing."""
     spec: Spec = node.attributes["spec"]
     names = [name for cut in spec.axes for name in cut]
-    said = f"shard {spec} of shape {node.shape}"
+    subject = f"shard {spec} of shape {node.shape}"
     axes = [axis for axis in sizes if axis != MICRO]  # which no program gives
     able = [axis for axis in axes if axis != STAGES]
     for name in names:
         if axes and name not in able:
             message = "nothing is cut along" if name in axes else "the mesh has no axis"
             note = f"one of {', '.join(able)}" if able else "an axis of the mesh, such as 'model'"
-            raise GraphError("E1048", f"{said}: {message} '{name}'", note, node.place)
+            raise GraphError("E1048", f"{subject}: {message} '{name}'", note, node.place)
         if names.count(name) > 1:
             raise GraphError(
-                "E1048", f"{said}: '{name}' cuts two axes", "an axis of the mesh cuts one", node.place
+                "E1048", f"{subject}: '{name}' cuts two axes", "an axis of the mesh cuts one", node.place
             )
     cuts = tuple(tuple(name for name in cut if name in able and sizes[name] > 1) for cut in spec.axes)
     for n, cut in zip(node.shape, cuts, strict=True):
         if n % parts(cut, sizes):
-            message = f"{said}: {n} is no multiple of {parts(cut, sizes)} workers"
+            message = f"{subject}: {n} is no multiple of {parts(cut, sizes)} workers"
             raise GraphError("E1048", message, place=node.place)
     return Spec(cuts)

@@ -458,8 +458,10 @@ def searched(
         sharding = problem.sharding(picked)
     held, used = max(zip(problem.held(picked), problem.used(picked), strict=True))
     if memory is not None and held > memory:
-        said = f"parameters and the optimizer's state take {held} bytes of a worker, and there are {memory}"
-        raise GraphError("E1047", said, f"values take up to {used - held} more; more workers help")
+        message = (
+            f"parameters and the optimizer's state take {held} bytes of a worker, and there are {memory}"
+        )
+        raise GraphError("E1047", message, f"values take up to {used - held} more; more workers help")
     return sharding or Sharding({}, {})
 
 

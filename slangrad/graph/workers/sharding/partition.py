@@ -83,24 +83,24 @@ class _Local:
     free: set[Node]
     inputs: dict[Node, Node]
     origins: dict[Node, Node] = field(default_factory=dict)
-    _made: dict[tuple[Node, Spec], Node] = field(default_factory=dict)
+    _moved_nodes: dict[tuple[Node, Spec], Node] = field(default_factory=dict)
 
     def of(self, node: Node, spec: Spec) -> Node:
         """The shard of a node. Without recursion along chains of nodes that keep their specs."""
         left = [(node, spec)]
         while left:
             key = left[-1]
-            if key in self._made:
+            if key in self._moved_nodes:
                 left.pop()
                 continue
-            needs = [need for need in self._needs(*key) if need not in self._made]
+            needs = [need for need in self._needs(*key) if need not in self._moved_nodes]
             if needs:
                 left += needs[::-1]
             else:
-                shard = self._made[key] = self._build(*key)
+                shard = self._moved_nodes[key] = self._build(*key)
                 self.origins.setdefault(shard, key[0])
                 left.pop()
-        return self._made[node, spec]
+        return self._moved_nodes[node, spec]
 
     def _choice(self, node: Node, spec: Spec) -> Choice | None:
         """How an operator gives its result in a spec by itself; None where it has to be converted."""
@@ -136,7 +136,7 @@ class _Local:
         choice = self._choice(node, spec)
         if choice is None:
             held = self.sharding.specs[node]
-            return converted(self._made[node, held], held, spec, self.mesh)
+            return converted(self._moved_nodes[node, held], held, spec, self.mesh)
         if node in self.inputs:
             return self.inputs[node]
         if node.op == "input":
@@ -144,7 +144,7 @@ class _Local:
             local.place = node.place
             self.inputs[node] = local
             return local
-        inputs = tuple(self._made[key] for key in self._needs(node, spec))
+        inputs = tuple(self._moved_nodes[key] for key in self._needs(node, spec))
         if node.op == SHARD:
             return inputs[0]
         if not node.inputs or shape == node.shape:
@@ -209,8 +209,8 @@ def _scattered(x: Node, move: Move, mesh: Mesh) -> Node:
     stacked = _stacked(x, move.axis, mesh.cuts[name])
     if not x.size:
         return _empty(stacked.shape[1:], x)
-    got = all_to_all(stacked.node, mesh.collective("all_to_all", name))
-    return reduced(move.how, Array(got), (0,), x.dtype).node
+    received = all_to_all(stacked.node, mesh.collective("all_to_all", name))
+    return reduced(move.how, Array(received), (0,), x.dtype).node
 
 
 def _exchanged(x: Node, move: Move, mesh: Mesh) -> Node:
@@ -221,8 +221,8 @@ def _exchanged(x: Node, move: Move, mesh: Mesh) -> Node:
     if not x.size:
         return _empty(tuple(shape), x)
     sent = _stacked(x, move.to, mesh.cuts[name])
-    got = Array(all_to_all(sent.node, mesh.collective("all_to_all", name)))
-    moved = got.transpose([*range(1, axis + 1), 0, *range(axis + 1, got.ndim)])
+    received = Array(all_to_all(sent.node, mesh.collective("all_to_all", name)))
+    moved = received.transpose([*range(1, axis + 1), 0, *range(axis + 1, received.ndim)])
     return moved.reshape(tuple(shape)).node
 
 

@@ -42,7 +42,10 @@ def input_specs(index_map: IndexMap, choice: Choice) -> list[Spec]:
 def output_spec(index_map: IndexMap, choice: Choice) -> Spec:
     """The spec of the result. That of a loop, whose results have specs of their own, is whole."""
     how = {name: "sum" if isinstance(c, Through) else index_map.combined.get(c) for name, c in choice.items()}
-    return Spec(_cut(index_map.output, choice), tuple((name, way) for name, way in how.items() if way))
+    return Spec(
+        _cut(index_map.output, choice),
+        tuple((name, reduction) for name, reduction in how.items() if reduction),
+    )
 
 
 def _cut(axes: Axes, choice: Choice) -> tuple[tuple[str, ...], ...]:
@@ -107,8 +110,10 @@ def of_one_part(node: Node, spec: Spec, inputs: Sequence[Spec], sizes: Mapping[s
     cut = spec.with_axis(axis, (*spec.axes[axis], MICRO))
     if node.shape[axis] % parts(cut.axes[axis], sizes):
         workers, count = parts(spec.axes[axis], sizes), sizes[MICRO]
-        said = f"shard {spec} of shape {node.shape}: {node.shape[axis]} is no multiple of {workers} workers"
-        raise GraphError("E1048", f"{said} with {count} micro-batches", "microbatches=1", node.place)
+        subject = (
+            f"shard {spec} of shape {node.shape}: {node.shape[axis]} is no multiple of {workers} workers"
+        )
+        raise GraphError("E1048", f"{subject} with {count} micro-batches", "microbatches=1", node.place)
     return cut
 
 

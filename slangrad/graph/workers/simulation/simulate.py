@@ -72,17 +72,17 @@ def cluster(
     `stragglers` below 0. As `Links.load` for the file.
     """
     sizes = sizes or {"data": 1 if workers is None else workers}
-    said = f"cluster({', '.join(f'{name}={n!r}' for name, n in sizes.items())})"
+    call = f"cluster({', '.join(f'{name}={n!r}' for name, n in sizes.items())})"
     if not are_sizes(sizes):
-        raise GraphError("E1048", f"{said}: each axis has a number of workers, from 1 on")
+        raise GraphError("E1048", f"{call}: each axis has a number of workers, from 1 on")
     if workers not in (None, prod(sizes.values())):
-        raise GraphError("E1048", f"{said}: these are not {workers} workers", "the sizes of all axes")
+        raise GraphError("E1048", f"{call}: these are not {workers} workers", "the sizes of all axes")
     if not isinstance(stragglers, int | float) or not 0 <= stragglers < inf:
         raise ValueError(f"stragglers={stragglers!r} is no part of a time, from 0 on")
     costs = links_of(links)
     if workers_per_host is not None:
         costs = costs.with_hosts_of(workers_per_host)
-    return Cluster(sizes, 0, batch_axes(batch, sizes, said), costs=costs, stragglers=stragglers, seed=seed)
+    return Cluster(sizes, 0, batch_axes(batch, sizes, call), costs=costs, stragglers=stragglers, seed=seed)
 
 
 def simulate(
@@ -98,8 +98,8 @@ def simulate(
     """
     *batch, mesh = batch_and_cluster or (None,)
     if not isinstance(mesh, Cluster) or not hasattr(step, "planned_for"):
-        said = f"simulate takes a step, its batch and a cluster, not {type(step).__name__} ... {type(mesh).__name__}"
-        raise GraphError("E1043", said, "graph.simulate(step, x, y, graph.cluster(workers=64))")
+        message = f"simulate takes a step, its batch and a cluster, not {type(step).__name__} ... {type(mesh).__name__}"
+        raise GraphError("E1043", message, "graph.simulate(step, x, y, graph.cluster(workers=64))")
     planned = step.planned_for(mesh, *batch, by_cost=not measured)
     return planned.simulated(mesh.costs, measured, mesh.slowest)
 

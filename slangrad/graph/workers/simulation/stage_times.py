@@ -48,10 +48,10 @@ class StageTimes:
     copying: float = 0.0
 
     def __str__(self) -> str:
-        said = f"{self.parameters}, sends {bytes_text(self.sent)}, memory {bytes_text(self.peak)}"
+        line = f"{self.parameters}, sends {bytes_text(self.sent)}, memory {bytes_text(self.peak)}"
         if not self.copied:
-            return said
-        return f"{said}, {bytes_text(self.copied)} of weights copied once in {time_text(self.copying)}"
+            return line
+        return f"{line}, {bytes_text(self.copied)} of weights copied once in {time_text(self.copying)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _SimulatedStages:
     sent: dict[int, list[tuple[Message, int | None]]] = field(default_factory=dict)
     _clocks: list[float] = field(default_factory=list)
     _last: list[int | None] = field(default_factory=list)
-    _there: dict[tuple[int, int | None], int] = field(
+    _arrivals: dict[tuple[int, int | None], int] = field(
         default_factory=dict
     )  # messages: the events that end with them
     _free: dict[tuple[int, int], int] = field(
@@ -185,12 +185,12 @@ class _SimulatedStages:
         return [(message.tag, turn.microbatch) for message in program.arrivals[turn.key]]
 
     def _may_run(self, program: StageSchedule, turn: Turn) -> bool:
-        return all(key in self._there for key in self._keys(program, turn))
+        return all(key in self._arrivals for key in self._keys(program, turn))
 
     def _turn(self, program: StageSchedule, turn: Turn) -> None:
         stage = program.stage
         for key in self._keys(program, turn):
-            arrival = self._there[key]
+            arrival = self._arrivals[key]
             if self.events[arrival].stop > self._clocks[stage]:
                 self._clocks[stage], self._last[stage] = self.events[arrival].stop, arrival
         if turn.key in self.seconds_of:
@@ -207,15 +207,15 @@ class _SimulatedStages:
         self.events.append(event)
 
     def _send(self, message: Message, microbatch: int | None, stage: int) -> None:
-        way = stage, message.to
+        link = stage, message.to
         apart = apart_on(self.mesh, STAGES) * abs(message.to - stage)
         seconds = self.links.seconds("send", 2, message.node.nbytes, apart)
         start, after = self._clocks[stage], self._last[stage]
-        if way in self._free and self.events[self._free[way]].stop > start:
-            start, after = self.events[self._free[way]].stop, self._free[way]
+        if link in self._free and self.events[self._free[link]].stop > start:
+            start, after = self.events[self._free[link]].stop, self._free[link]
         name, nbytes = f"send from stage {stage} to {message.to}", message.node.nbytes
         event = Event(name, COMMUNICATION, seconds, start, start + seconds, after, nbytes, stage)
-        self._free[way] = self._there[message.tag, microbatch] = len(self.events)
+        self._free[link] = self._arrivals[message.tag, microbatch] = len(self.events)
         self.events.append(event)
         self.sent[stage].append((message, microbatch))
         self._clocks[stage] += (1 - self.links.overlap) * seconds

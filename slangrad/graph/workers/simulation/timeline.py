@@ -148,8 +148,8 @@ class Simulation:
             if event.queue == COMMUNICATION:
                 by_name.setdefault(event.name, []).append(event)
         for name, events in by_name.items():
-            said = f"{len(events)} of {bytes_text(sum(event.nbytes for event in events))}"
-            yield f"  {name}", time_text(_seconds(events, COMMUNICATION)), said
+            total = f"{len(events)} of {bytes_text(sum(event.nbytes for event in events))}"
+            yield f"  {name}", time_text(_seconds(events, COMMUNICATION)), total
 
     @property
     def lanes(self) -> list[str]:
@@ -183,9 +183,9 @@ class Simulation:
         y = TOP + LANE * lane
         line = ' stroke="#111827" stroke-width="0.5"' if is_on_path else ""
         size = f'width="{width:.2f}" height="{height}"'
-        said = f"{escape(event.name)}, {time_text(event.seconds)}"
+        title = f"{escape(event.name)}, {time_text(event.seconds)}"
         shape = f'<rect x="{x:.2f}" y="{y}" {size} fill="{COLORS[event.queue]}"{line}>'
-        return f"{shape}<title>{said}</title></rect>"
+        return f"{shape}<title>{title}</title></rect>"
 
     def save(self, path: str | Path) -> None:
         """Write the picture: .svg, else a page of HTML with the table. Bars of the critical path have a border."""

@@ -212,45 +212,43 @@ class Sizes:
     machine: MachineRates
 
 
+@dataclass(frozen=True, slots=True)
+class LossGraph:
+    """A loss function and its gradient. `origin`: the forward node of each node of the backward sweep."""
+
+    loss: Node
+    parameters: Sequence[Node]
+    batch: Sequence[Node]
+    origin: Mapping[Node, Node]
+
+
 def layers_of(
-    loss: Node,
-    parameters: Sequence[Node],
-    batch: Sequence[Node],
-    origin: Mapping[Node, Node],
-    sizes: Sizes,
-    memory: int | None = None,
-    owners: Sequence[int] | None = None,
+    graph: LossGraph, sizes: Sizes, memory: int | None = None, owners: Sequence[int] | None = None
 ) -> Layers:
-    """The stage of each node. `origin`: the forward node of each node of the backward sweep; `owners`: the stages that
-    have the parameters, where that is decided.
+    """The stage of each node. `owners`: the stages that have the parameters, where that is decided.
 
     GraphError (E1048) where there are not so many layers. Where stages do not fit into the memory by the model, the
     cuts are those with the smallest largest stage, because their plans compute the exact need.
     """
+    parameters = graph.parameters
     layers = Layers(sizes.stages, sizes.microbatches, {}, set(), [0 for _ in parameters])
     if sizes.stages == sizes.microbatches == 1:
         return layers
-    order = sorted(topological_order(loss), key=attrgetter("number"))
+    order = sorted(topological_order(graph.loss), key=attrgetter("number"))
     free = free_nodes(order, set(parameters))
-    varying = depending(order, set(batch))
+    varying = depending(order, set(graph.batch))
     line = [node for node in order if node in varying and node not in free]
     if owners is not None:
         layers.stage_of = _by_owners(order, line, parameters, owners)
     else:
-        starts = _starts(order, line, parameters, batch, origin, sizes, memory)
+        starts = _starts(graph, order, line, sizes, memory)
         layers.stage_of = {node: sum(i >= start for start in starts[1:]) for i, node in enumerate(line)}
-    _complete(layers, order, free, parameters, origin)
+    _complete(layers, order, free, parameters, graph.origin)
     return layers
 
 
 def _starts(
-    order: Sequence[Node],
-    line: Sequence[Node],
-    parameters: Sequence[Node],
-    batch: Sequence[Node],
-    origin: Mapping[Node, Node],
-    sizes: Sizes,
-    memory: int | None,
+    graph: LossGraph, order: Sequence[Node], line: Sequence[Node], sizes: Sizes, memory: int | None
 ) -> list[int]:
     """The places on the line where stages begin."""
     stages = sizes.stages
@@ -258,9 +256,9 @@ def _starts(
         return [0]
     places = [0, *_places(line, stages)]
     if len(places) < stages:
-        said = f"{stages} stages: this loss function can be cut at {len(places) - 1} places"
-        raise GraphError("E1048", said, f"a stage begins with an operator: up to {len(places)} stages")
-    measured = _Measure(order, line, places, parameters, batch, origin, sizes)
+        subject = f"{stages} stages: this loss function can be cut at {len(places) - 1} places"
+        raise GraphError("E1048", subject, f"a stage begins with an operator: up to {len(places)} stages")
+    measured = _Measure(graph, order, line, places, sizes)
     cuts = divided(measured.line, stages, sizes.microbatches, inf if memory is None else memory)
     _, starts = cuts or least_memory(measured.line, stages, sizes.microbatches)
     return [places[i] for i in starts]
@@ -309,12 +307,10 @@ class _Measure:
 
     def __init__(
         self,
+        graph: LossGraph,
         order: Sequence[Node],
         line: Sequence[Node],
         starts: Sequence[int],
-        parameters: Sequence[Node],
-        batch: Sequence[Node],
-        origin: Mapping[Node, Node],
         sizes: Sizes,
     ) -> None:
         self._sizes = sizes
@@ -323,14 +319,14 @@ class _Measure:
         for node, i in at.items():
             forward[i] = seconds[i] = self._seconds(node)
         waiting: set[Node] = set()
-        for node, source in origin.items():
+        for node, source in graph.origin.items():
             if source in at:
                 seconds[at[source]] += self._seconds(node)
             waiting.update(base for x in node.inputs if (base := base_of(x)) in at)
         for node in waiting:
             kept[at[node]] += node.nbytes / sizes.parts
         first = _first_readers(order, at)
-        for parameter, size in zip(parameters, sizes.held, strict=True):
+        for parameter, size in zip(graph.parameters, sizes.held, strict=True):
             held[first.get(parameter, 0)] += size
         crossing = _crossing(line)
         begin = sizes.send(0)
@@ -339,7 +335,7 @@ class _Measure:
             np.add.reduceat(column, starts) for column in (seconds, held, kept, forward)
         )
         enters = np.array([0.0, *(crossing[i] / sizes.parts for i in starts[1:])])
-        rows = sum(node.nbytes for node in batch) * sizes.microbatches / sizes.parts
+        rows = sum(node.nbytes for node in graph.batch) * sizes.microbatches / sizes.parts
         largest = np.maximum.reduceat([node.nbytes / sizes.parts for node in line], starts)
         self.line = LayerCosts(both_sweeps, memory, waits, np.array(sent), first_sweep, enters, largest, rows)
 

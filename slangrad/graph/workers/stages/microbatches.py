@@ -56,8 +56,8 @@ def sizes_of(
     for array in arrays:
         if len(array.shape) and array.shape[0] % count:
             fits = [n for n in range(1, array.shape[0] + 1) if array.shape[0] % n == 0]
-            said = f"microbatches={count}: {array.shape[0]} rows of a worker are no multiple"
-            raise GraphError("E1048", said, f"microbatches={min(fits, key=lambda n: abs(n - count))}")
+            message = f"microbatches={count}: {array.shape[0]} rows of a worker are no multiple"
+            raise GraphError("E1048", message, f"microbatches={min(fits, key=lambda n: abs(n - count))}")
     apart = apart_on(mesh, STAGES) if mesh.stages > 1 else 1
     return Sizes(
         mesh.stages,

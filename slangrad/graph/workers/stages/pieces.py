@@ -329,8 +329,8 @@ NOTES = {
 
 
 def _refused(node: Node, culprit: Node | None, message: str, note: str) -> GraphError:
-    said = f"microbatches={node.attributes['collective'].count}: {message} within each micro-batch"
-    return GraphError("E1048", said, note, culprit.place if culprit else None)
+    whole_message = f"microbatches={node.attributes['collective'].count}: {message} within each micro-batch"
+    return GraphError("E1048", whole_message, note, culprit.place if culprit else None)
 
 
 def _forward(node: Node, origins: Mapping[Node, Node], layers: Layers) -> Node | None:

@@ -104,9 +104,9 @@ class StagePlan:
             outer.collective("all_reduce", STAGES, "max").start(None, needed).wait()
         if (least := int(needed[0])) > 0:
             count = f"{self.stages} stages do" if self.stages > 1 else f"{self.microbatches} micro-batches do"
-            said = f"{count} not fit into {memory} bytes of a worker"
+            message = f"{count} not fit into {memory} bytes of a worker"
             raise MemoryLimitError(
-                said, f"memory={least} would do; more stages or micro-batches need less", least
+                message, f"memory={least} would do; more stages or micro-batches need less", least
             )
 
     def fitted(self, stage: int) -> FittedStage:
@@ -181,7 +181,7 @@ class _Running:
     def __init__(self, plan: StagePlan, values: Values, rows: list[Values]) -> None:
         self._plan, self._program, self.once, self.held = plan, plan.program, values, rows
         self._link = plan.link
-        self._asked: dict[int, list[tuple[Message, np.ndarray, Transfer]]] = {}
+        self._receives: dict[int, list[tuple[Message, np.ndarray, Transfer]]] = {}
         self._sending: list[tuple[Key, Transfer]] = []
 
     def turn(self, at: int) -> None:
@@ -192,7 +192,7 @@ class _Running:
         if key.part == AFTER:
             self.finish(BEFORE)  # what is sent there is memory that updates change
         values = self.once if i is None else self.held[i]
-        for message, array, pending in self._asked.pop(at):
+        for message, array, pending in self._receives.pop(at):
             pending.wait()
             values[message.node] = as_tensor(plan.device, array)
         if key in plan.plans:
@@ -210,14 +210,14 @@ class _Running:
 
     def _ask(self, at: int) -> None:
         """Begin to receive what a turn waits for."""
-        if at in self._asked:
+        if at in self._receives:
             return
-        self._asked[at] = []
+        self._receives[at] = []
         for message in self._program.arrivals[self._program.turns[at].key]:
             array = np.empty(message.node.shape or (1,), message.node.dtype)
             assert self._link is not None
             pending = self._link.receive(array, message.source.stage, message.tag)
-            self._asked[at].append((message, array, pending))
+            self._receives[at].append((message, array, pending))
 
     def _release(self) -> None:
         """Free the memory of sent values."""
