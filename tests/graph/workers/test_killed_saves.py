@@ -119,6 +119,7 @@ def check(
         assert left == [f"step-{number:08}" for number in range(1, first + 2)], (who, at)
 
 
+@pytest.mark.deep
 def test_a_worker_is_killed_within_a_save(start: Starter, tmp_path: Path, losses: list[float]) -> None:
     names = steps_of(start, tmp_path / "whole")
     middle = [(who, names[who].index("tensor") + 1) for who in range(2)]  # one tensor is written, another not
