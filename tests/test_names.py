@@ -11,7 +11,6 @@ import slangrad
 PACKAGE = Path(slangrad.__file__).parent
 
 LATER = {  # files with such names; the list may only become shorter
-    "graph/train.py",
     "graph/workers/checkpoints/checkpoint.py",
     "graph/workers/connections/faults.py",
     "graph/workers/connections/links.py",
@@ -68,4 +67,4 @@ def test_names_say_what_they_hold() -> None:
         for file in sorted(PACKAGE.rglob("*.py"))
         if (names := empty_names(file.read_text()))
     }
-    assert faults.keys() == LATER
+    assert faults.keys() <= LATER

@@ -226,9 +226,13 @@ class _Planned:
         self._device = device_of(held.tensors[0])
         self.digest = ""
         if mesh.watch:  # workers agree before they wait for each other to make the plan
-            settings_parts = setting_parts(
-                {"mesh": mesh, "batch of the mesh": mesh.batch, **step.common_settings}
-            )
+            held.number = held.number or mesh.watch.number("step function")
+            which = {
+                "mesh": mesh.name,
+                "batch of the mesh": mesh.batch,
+                "number of the step function": held.number,
+            }
+            settings_parts = setting_parts({**which, **step.common_settings})
             numbers = [*number_parts(step.named_numbers(call))]
             common = [
                 *settings_parts,
@@ -458,6 +462,6 @@ def train(
     WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
-        said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
-        raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
+        message = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
+        raise GraphError("E1043", message, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
     return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches, has_aux)

@@ -26,7 +26,7 @@ from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.cuda.memory import overflows_stack
 from slangrad.llvm.cuda.tapes import take_memory
 from slangrad.llvm.machine import nvptx
-from slangrad.opt.checks.foreseen_bounds import foresee_bounds_of_launch
+from slangrad.opt.checks.foreseen_bounds import choose_at_launch, foresee_bounds_of_launch
 from slangrad.opt.delayed.delayed_adds import delay_few_sums
 from slangrad.opt.delayed.gpu_sums import GpuSums, sum_many_threads
 from slangrad.opt.simplify.dead import remove_dead
@@ -105,7 +105,7 @@ def find_sums(flat: FlatKernel) -> GpuSummed:
     if flat.group is None and not take_memory(flat.in_ir):
         few = delay_few_sums(flat.function, called)
     if few is None:
-        return GpuSummed(flat, None, called)
+        return GpuSummed(_without_checks_in_loops(flat), None, called)
     called = (*called, *few.functions)
     foreseen = None if few.plan.blocks else foresee_bounds_of_launch(few.kernel)
     certain = None if foreseen is None else (foreseen.condition, foreseen.kernel)
@@ -113,11 +113,23 @@ def find_sums(flat: FlatKernel) -> GpuSummed:
     if sums is not None and certain is not None and overflows_stack(sums.kernel):  # it has all arrays twice
         sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
     if sums is None:
-        return GpuSummed(flat, None, flat.functions)
+        return GpuSummed(_without_checks_in_loops(flat), None, flat.functions)
     context = PassContext(flat.options)
     finish = sums.finish and TIDYING.over(sums.finish, context)
     sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=finish)
     return GpuSummed(flat, sums, called if sums.literal is None else (*called, sums.literal))
+
+
+def _without_checks_in_loops(flat: FlatKernel) -> FlatKernel:
+    """The kernel in two forms, where the launch decides checks of its loops and nothing else keeps them together."""
+    kernel = flat.function
+    if flat.group is not None or kernel.wave or take_memory(flat.in_ir):
+        return flat
+    foreseen = foresee_bounds_of_launch(kernel)
+    if foreseen is None:
+        return flat
+    both = TIDYING.over(choose_at_launch(kernel, foreseen), PassContext(flat.options))
+    return flat if overflows_stack(both) and not overflows_stack(kernel) else replace(flat, function=both)
 
 
 def widen_kernel(summed: GpuSummed, architecture: str) -> Coarsened:

@@ -958,3 +958,31 @@ def test_checks_that_the_launch_decides(device, length):
             device.synchronize()
     expected = [(at.astype(float) ** (7 - i)).sum() for i in range(length)]
     assert q.grad.to_numpy().tolist() == expected
+
+
+DOT = """
+float dot_of_row(Tensor<float, 2> a, int row, Tensor<float, 1> b, int count)
+{
+    float sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += a[row, i] * b[i];
+    return sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "length", "count"), [(3, 5, 5), (3, 5, 0), (1, 1, 1), (3, 4, 5), (0, 2, 2)])
+def test_loops_without_checks(device, rows, length, count):
+    """The launch decides; an index out of range reads zero and is reported as ever."""
+    a, b = (
+        np.arange(rows * 5, dtype=np.float32).reshape(rows, 5)[:, :length],
+        np.arange(length, dtype=np.float32),
+    )
+    module = spy.Module.load_from_source(device, "dots", DOT)
+    tensors = spy.Tensor.from_numpy(device, a), spy.Tensor.from_numpy(device, b)
+    result = spy.Tensor.zeros(device, (rows,), "float")
+    module.dot_of_row(tensors[0], spy.grid((rows,)), tensors[1], count, _result=result)
+    if rows and count > length:
+        with pytest.raises(IndexError):
+            device.synchronize()
+    assert result.to_numpy().tolist() == (a[:, :count] @ b[:count]).tolist()

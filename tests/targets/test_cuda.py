@@ -12,6 +12,7 @@ from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops.core import walk
 from slangrad.llvm.machine import nvptx
 from slangrad.pipeline import compile_kernel, target_of
+from slangrad.targets import cuda
 from tests.flat import flat_kernel_of
 from tests.targets.test_c_text import BODIES, CURVE, HEAD
 
@@ -263,3 +264,19 @@ def test_fast_math_changes_nothing_on_a_cpu():
     text += "{ x[id.x] = exp(x[id.x]) / 3; }"
     programs = [flat_kernel_of(text, CPU, fast_math=fast).program for fast in (False, True)]
     assert str(programs[0]) == str(programs[1])
+
+
+@pytest.mark.parametrize(
+    ("index", "checks"), [("i", [0, 2]), ("i + int(id.x)", [0, 2]), ("int(y[i])", [1, 3])]
+)
+def test_loops_over_tensors_have_a_form_without_checks(index, checks):
+    """The launch chooses between two forms. Checks of an index from memory stay in both."""
+    text = f"""
+    [shader("compute")] [numthreads(32, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform Tensor<float, 1> a, uniform RWTensor<float, 1> y, uniform int n)
+    {{ float sum = 0; for (int i = 0; i < n; i++) sum += a[{index}]; y[id.x] = sum; }}
+    """
+    kernel = cuda.find_sums(flat_kernel_of(text, CUDA)).kernel
+    (choice,) = [op for op in kernel.region.ops if op.name == "if"]
+    counts = [sum(inner.name == "in_bounds" for inner in walk(region)) for region in choice.regions]
+    assert counts == checks

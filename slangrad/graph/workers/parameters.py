@@ -49,7 +49,7 @@ MODES = (None, "states", "parameters", AUTO)
 class WorkerParameters:
     """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state. `first`: the
     numbers that workers begin with, as digests, and how they lie in memory; none of one worker. `owners`: the stages
-    that have them, once that is decided."""
+    that have them, once that is decided. `number`: that of the step function, from its first plan on."""
 
     def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
         if partition not in MODES:
@@ -70,6 +70,7 @@ class WorkerParameters:
         self._is_cut = False
         self.first: list[PlanPart] = []
         self.owners: list[int] | None = None
+        self.number = 0
 
     def planned_for(self, mesh: Mesh) -> WorkerParameters:
         """The same parameters, before they are cut, for another mesh."""
@@ -234,7 +235,7 @@ class WorkerParameters:
         tree, device = self._optimizer.tree, device_of(self.tensors[0])
         is_cut = any(spec.used for spec in self.specs)
         if (is_cut or self.is_staged) and self._mesh.watch is not None:
-            self._mesh.watch.meet("parameters")
+            self._mesh.watch.meet(f"parameters of step function {self.number}")
         held = [i for i in range(len(self.shapes)) if self.owns(i)]
         tensors = {i: self.tensors[i] for i in held}
         if is_cut:

@@ -14,9 +14,8 @@ from slangrad.ir.ops.core import Op, Value
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.cuda import memory
 from slangrad.llvm.cuda.memory import placed
-from slangrad.llvm.memory.atomics import INSTRUCTIONS, replacement
+from slangrad.llvm.memory.atomics import INSTRUCTIONS, exchange_loop, replacement
 from slangrad.llvm.text.emit import RegionEmitter, Rule
-from slangrad.llvm.text.writer import phi
 
 
 def _order(p: Value) -> str:
@@ -34,7 +33,9 @@ def _atomic(e: RegionEmitter, op: Op) -> None:
         p, v = op.operands
         old = e.w.value(f"atomicrmw {name} {placed(e, p)}, {e.typed(v)} {_order(p)}, align {scalar.size}")
     else:
-        old = _loop(e, op, scalar)
+        pointer, order = placed(e, op.operands[0]), _order(op.operands[0])
+        replace = replacement(e, op, kind, scalar)
+        old = exchange_loop(e, scalar, pointer, order, f"{order} monotonic", replace)
     e.define(op.results[0], old)
 
 
@@ -52,29 +53,6 @@ def _plain(e: RegionEmitter, op: Op, scalar: Scalar) -> str:
     p, name = op.operands[0], e.names.of(scalar)
     old = memory.load(e, p, name)
     memory.store(e, p, f"{name} {replacement(e, op, op.attributes['kind'], scalar)(old)}")
-    return old
-
-
-def _loop(e: RegionEmitter, op: Op, scalar: Scalar) -> str:
-    """Compute and try to exchange, until no other thread was faster."""
-    w, bits, name = e.w, f"i{scalar.bits}", e.names.of(scalar)
-    pointer, order = placed(e, op.operands[0]), _order(op.operands[0])
-    replace = replacement(e, op, op.attributes["kind"], scalar)
-    head, done = w.labels("atomic", "stored")
-    before = w.label
-    first = w.value(f"load atomic {bits}, {pointer} {order}, align {scalar.size}")
-    w.jump(head)
-    w.block(head)
-    old_bits, line = w.name(), w.reserve_line()
-    old = w.value(f"bitcast {bits} {old_bits} to {name}")
-    new_bits = w.value(f"bitcast {name} {replace(old)} to {bits}")
-    exchange = f"cmpxchg {pointer}, {bits} {old_bits}, {bits} {new_bits} {order} monotonic"
-    both = w.value(f"{exchange}, align {scalar.size}")
-    seen = w.value(f"extractvalue {{ {bits}, i1 }} {both}, 0")
-    stored = w.value(f"extractvalue {{ {bits}, i1 }} {both}, 1")
-    w.lines[line] = phi(old_bits, bits, [(first, before), (seen, w.label)])
-    w.branch(stored, done, head)
-    w.block(done)
     return old
 
 

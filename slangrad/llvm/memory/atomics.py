@@ -40,7 +40,8 @@ def _atomic(e: RegionEmitter, op: Op) -> None:
         name = INSTRUCTIONS[kind][scalar.kind == "unsigned"]
         old = e.w.value(f"atomicrmw {name} {e.typed(p)}, {e.typed(v)} seq_cst, align {scalar.size}")
     else:
-        old = _loop(e, op, scalar, replacement(e, op, kind, scalar))
+        replace = replacement(e, op, kind, scalar)
+        old = exchange_loop(e, scalar, e.typed(op.operands[0]), "monotonic", "seq_cst seq_cst", replace)
     e.define(op.results[0], old)
 
 
@@ -61,20 +62,22 @@ def replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable
     return replace_equal
 
 
-def _loop(e: RegionEmitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> str:
-    """Compute and try to exchange until no other thread was faster."""
-    w, pointer, bits, name = e.w, e.typed(op.operands[0]), f"i{scalar.bits}", e.names.of(scalar)
+def exchange_loop(
+    e: RegionEmitter, scalar: Scalar, pointer: str, load: str, exchange: str, replace: Callable[[str], str]
+) -> str:
+    """Compute and try to exchange until no other thread was faster. `load` and `exchange`: the orders of both."""
+    w, bits, name = e.w, f"i{scalar.bits}", e.names.of(scalar)
     head, done = w.labels("atomic", "stored")
     before = w.label
-    first = w.value(f"load atomic {bits}, {pointer} monotonic, align {scalar.size}")
+    first = w.value(f"load atomic {bits}, {pointer} {load}, align {scalar.size}")
     w.jump(head)
     w.block(head)
     old_bits = w.name()
     phi_line = w.reserve_line()
     old = w.value(f"bitcast {bits} {old_bits} to {name}")
     new_bits = w.value(f"bitcast {name} {replace(old)} to {bits}")
-    exchange = f"cmpxchg {pointer}, {bits} {old_bits}, {bits} {new_bits} seq_cst seq_cst"
-    both = w.value(f"{exchange}, align {scalar.size}")
+    values = f"{bits} {old_bits}, {bits} {new_bits}"
+    both = w.value(f"cmpxchg {pointer}, {values} {exchange}, align {scalar.size}")
     seen = w.value(f"extractvalue {{ {bits}, i1 }} {both}, 0")
     stored = w.value(f"extractvalue {{ {bits}, i1 }} {both}, 1")
     w.lines[phi_line] = phi(old_bits, bits, [(first, before), (seen, w.label)])

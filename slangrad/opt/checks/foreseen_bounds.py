@@ -12,7 +12,7 @@ constant stride between lanes are in 64 bits, because a wave then reads its elem
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
@@ -51,6 +51,18 @@ def foresee_bounds_of_launch(kernel: Function) -> Foreseen | None:
     if foreseen is None or _checks_in_loops(foreseen.kernel) == _checks_in_loops(kernel):
         return None
     return foreseen
+
+
+def choose_at_launch(kernel: Function, foreseen: Foreseen) -> Function:
+    """Both forms of a kernel as one, which computes the condition when it begins."""
+    b = Builder(span=kernel.span)
+    (holds,) = Rebuild().inline(b, foreseen.condition.region)
+    b.if_(
+        holds,
+        lambda inner: Rebuild().inline(inner, foreseen.kernel.region),
+        lambda inner: Rebuild().inline(inner, kernel.region),
+    )
+    return replace(kernel, region=Region((), b.ops, ()))
 
 
 def _checks_in_loops(kernel: Function) -> int:

@@ -2,6 +2,7 @@
 
 with Starter() as start:
     ends = start(PROGRAM, 2)          [End(code=0, output="...", seconds=0.4), ...] in the order of ranks
+    start.together([FIRST, SECOND], 2)          the same of several programs that run at the same time
 
 They are forks of one process that has loaded torch already, so a program takes some tenths of a second. They have a
 normal end, with destructors. Those that are left after `timeout` seconds are killed, and have the code None; so is the
@@ -21,7 +22,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 PORTS = 10000, 32768
 
@@ -35,10 +36,20 @@ class End(NamedTuple):
 
 
 class Starter:
+    """`before`: a program that their parent runs, so that they begin with its names, modules and kernels.
+    `environment`: variables of all of them."""
+
+    def __init__(self, before: str = "", **environment: str) -> None:
+        self._before, self._environment = before, environment
+
     def __enter__(self) -> Starter:
         one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=-1, stdout=-1, text=True, env={**os.environ, **one}
+            [sys.executable, "-m", __name__, self._before],
+            stdin=-1,
+            stdout=-1,
+            text=True,
+            env={**os.environ, **one, **self._environment},
         )
         return self
 
@@ -48,14 +59,29 @@ class Starter:
     def __call__(
         self, program: str, workers: int, timeout: float = 60, hangs: int | None = None, **environment: str
     ) -> list[End]:
+        return self._run([program], workers, timeout, hangs, environment)[0]
+
+    def together(self, programs: list[str], workers: int, timeout: float = 60) -> list[list[End]]:
+        """The ends of each program."""
+        return self._run(programs, workers, timeout, None, {})
+
+    def _run(
+        self,
+        programs: list[str],
+        workers: int,
+        timeout: float,
+        hangs: int | None,
+        environment: dict[str, str],
+    ) -> list[list[End]]:
         assert self._process.stdin and self._process.stdout
         with TemporaryDirectory() as folder:
-            job = {"program": program, "workers": workers, "timeout": timeout, "folder": folder}
+            job = {"programs": programs, "workers": workers, "timeout": timeout, "folder": folder}
             job |= {"hangs": hangs, "environment": environment}
             print(json.dumps(job), file=self._process.stdin, flush=True)
             ends = json.loads(self._process.stdout.readline())
-            outputs = [(Path(folder) / str(rank)).read_text() for rank in range(workers)]
-        return [End(code, output, seconds) for (code, seconds), output in zip(ends, outputs, strict=True)]
+            outputs = [(Path(folder) / str(place)).read_text() for place in range(len(ends))]
+        found = [End(code, output, seconds) for (code, seconds), output in zip(ends, outputs, strict=True)]
+        return [found[at : at + workers] for at in range(0, len(found), workers)]
 
 
 def free_port() -> int:
@@ -72,24 +98,26 @@ def serve() -> str:
     for line in sys.stdin:
         job = json.loads(line)
         pids: dict[int, int] = {}
-        port = str(free_port())
-        for rank in range(job["workers"]):
-            pid = os.fork()
-            if not pid:
-                given = {"RANK": str(rank), "WORLD_SIZE": str(job["workers"]), "MASTER_PORT": port}
-                return begin(job, rank, {**given, "MASTER_ADDR": "127.0.0.1", **job["environment"]})
-            pids[pid] = rank
+        for program in job["programs"]:
+            port = str(free_port())
+            for rank in range(job["workers"]):
+                place = len(pids)
+                pid = os.fork()
+                if not pid:
+                    given = {"RANK": str(rank), "WORLD_SIZE": str(job["workers"]), "MASTER_PORT": port}
+                    given |= {"MASTER_ADDR": "127.0.0.1", **job["environment"]}
+                    begin(Path(job["folder"]) / str(place), given)
+                    return str(program)
+                pids[pid] = place
         print(json.dumps(ends_of(pids, job["timeout"], job["hangs"])), flush=True)
     return ""
 
 
-def begin(job: Any, rank: int, environment: dict[str, str]) -> str:
+def begin(path: Path, environment: dict[str, str]) -> None:
     os.environ.update(environment)
-    output = os.open(Path(job["folder"]) / str(rank), os.O_WRONLY | os.O_CREAT)
+    output = os.open(path, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    program: str = job["program"]
-    return program
 
 
 def ends_of(pids: dict[int, int], timeout: float, hangs: int | None) -> list[tuple[int | None, float]]:
@@ -113,6 +141,9 @@ def ends_of(pids: dict[int, int], timeout: float, hangs: int | None) -> list[tup
 if __name__ == "__main__":
     import torch.distributed  # noqa: F401  (here, as tests do not need it)
 
+    import slangrad.graph.workers.checkpoints.storage
     import slangrad.graph.workers.connections.links  # noqa: F401
 
-    exec(compile(serve(), "program.py", "exec"), {"__name__": "__main__"})
+    names = {"__name__": "__main__"}
+    exec(compile(sys.argv[1], "before.py", "exec"), names)
+    exec(compile(serve(), "program.py", "exec"), names)

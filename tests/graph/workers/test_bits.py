@@ -12,6 +12,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.workers.bits import SHARDS, Tree
 from slangrad.graph.workers.meshes.mesh import Mesh
+from tests.graph.workers.processes import Starter
 from tests.graph.workers.test_train import X, Y, dropped, mlp, normalized, parameters, rows_of, summed
 from tests.graph.workers.threads import run
 
@@ -68,6 +69,50 @@ def test_a_hundred_steps() -> None:
     plain = {name: each.astype(np.float32) for name, each in parameters().items()}
     step = graph.train(mlp, spy.optim.Adam(plain, lr=1e-2))
     np.testing.assert_allclose([step(X.astype(np.float32), Y) for _ in range(100)], losses, rtol=1e-5)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_hundred_steps_of_any_number_of_workers(loss: Callable[..., Any], dtype: Any) -> None:
+    losses, after = run({"data": 1}, trained(loss, 100, dtype))[0]
+    for sizes in ({"data": 2}, {"data": 4}, {"data": 8}, {"nodes": 2, "gpus": 4}):
+        for found, made in run(sizes, trained(loss, 100, dtype)):
+            assert np.array_equal(found, losses)
+            assert all(np.array_equal(a, b) for a, b in zip(made, after, strict=True))
+
+
+PROGRAM = """
+from hashlib import sha1
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+
+def loss(p, x, y):
+    h = x @ p["w"]
+    h = np.tanh((h - h.mean(0)) / np.sqrt(h.var(0) + 1e-5))
+    return ((graph.random.dropout(graph.random.key(1), h, 0.1) @ p["v"] - y) ** 2).mean()
+
+r, mesh = np.random.default_rng(0), graph.mesh("data")
+p = {"w": r.normal(size=(12, 24)).astype(np.float32), "v": r.normal(size=(24, 8)).astype(np.float32)}
+step = graph.train(loss, spy.optim.Adam(p, lr=1e-2), mesh=mesh, consistent="bits")
+batches = r.normal(size=(100, 32, 20)).astype(np.float32)
+losses = []
+for batch in batches:
+    rows = np.split(batch, mesh.workers)[mesh.rank]
+    losses.append(step(rows[:, :12], rows[:, 12:]))
+print(sha1(np.array(losses).tobytes() + p["w"].tobytes() + p["v"].tobytes()).hexdigest())
+assert losses[99] < 0.75 * losses[0], losses
+"""
+
+
+@pytest.mark.deep
+def test_a_hundred_steps_of_processes(start: Starter) -> None:
+    (one,) = start(PROGRAM, 1)
+    assert one.code == 0 and len(one.output) == 41, one.output
+    for workers in (2, 4, 8):
+        for end in start(PROGRAM, workers, 200, SLANGRAD_THREADS="1"):
+            assert (end.code, end.output) == (0, one.output)
 
 
 def test_trees_keep_few_arrays() -> None:

@@ -286,7 +286,7 @@ PLANS = {
         "memory is 1048576 on worker 2 and None on worker 0; all workers pass the same settings",
     ),
     "rows": ("odd", "array 0 of all workers' batch is f64[9,1] on worker 2 and f64[6,1] on worker 0"),
-    "call": ("odd", "the next call is measure_links after 0 events on worker 2 and a step on worker 0"),
+    "call": ("odd", "the next call is measure_links after 0 steps on worker 2 and a step on worker 0"),
 }
 
 
@@ -344,6 +344,25 @@ def test_killed_at_any_moment(start: Starter, seed: int, text: str) -> None:
             found = said_by(end)
             assert (end.code, found["rank"]) == (0, who), end.output
             assert found["raised"] - began < 3.0 + SLACK
+
+
+LEAVES = """
+import os, signal, threading, time
+from slangrad import graph
+mesh = graph.mesh("data")
+if mesh.rank == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(1.5)  # a call of the store waits by now
+(thread,) = (x for x in threading.enumerate() if x.name == "slangrad-heartbeat")
+mesh.watch._leave(os.getpid())
+print(thread.is_alive())
+"""
+
+
+def test_the_thread_ends_before_its_program(start: Starter) -> None:
+    """Also in a call of a store whose process stands still."""
+    end = start(LEAVES, 2, 40, hangs=0)[1]
+    assert end.code == 0 and end.output.endswith("False\n"), end.output  # behind a warning of torch
 
 
 # --- meshes that cannot be

@@ -14,8 +14,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from functools import partial
 from math import prod
 from pathlib import Path
 from threading import Thread
@@ -97,7 +95,7 @@ class Checkpoints:
         self._mesh: Mesh = step.mesh
         self.folder, self.every, self.keep = folder, every, keep
         if self._mesh.watch is not None:
-            self._mesh.watch.meet("checkpoint")
+            self._mesh.watch.meet(f"checkpoint with every={every}, keep={keep}")
         self._group: Any = None
         try:
             self._group = self._watched(lambda: STORAGE.group_of(self._mesh))
@@ -218,9 +216,12 @@ class Checkpoints:
         """Return when it has ended. WorkerLost where another worker is gone or hangs, for which it would wait."""
         watch = self._mesh.watch
         if thread is not None and watch is not None:
-            watch.until(partial(_has_ended, thread), "checkpoint")
+            watch.until_ended(thread, "checkpoint", self._interrupt)
         elif thread is not None:
             thread.join()
+
+    def _interrupt(self) -> None:
+        STORAGE.interrupt(self._group)
 
     def _about(self) -> str:
         optimizer = self._optimizer
@@ -309,20 +310,9 @@ class Checkpoints:
         return results
 
     def _watched(self, action: Callable[[], R]) -> R:
-        """The result of an action that waits for other workers: in a thread, so that this one can check whether
-        they live."""
-        future: Future[R] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(action())
-            except Exception as error:
-                future.set_exception(error)
-
-        thread = Thread(target=run, daemon=True)
-        thread.start()
-        self._await(thread)
-        return future.result()
+        """The result of an action that waits for other workers."""
+        watch = self._mesh.watch
+        return action() if watch is None else watch.result_of(action, "checkpoint", self._interrupt)
 
     def _explained(self, message: str, error: Exception, note: str) -> Exception:
         """WorkerLost where torch.distributed reports missing workers."""
@@ -334,11 +324,6 @@ class Checkpoints:
     def _lost(self, error: Exception) -> Exception:
         assert self._mesh.watch is not None  # only other workers are lost
         return self._mesh.watch.lost("checkpoint", error)
-
-
-def _has_ended(thread: Thread, seconds: float) -> bool:
-    thread.join(seconds)
-    return not thread.is_alive()
 
 
 def _at_exit(checkpoints: ref[Checkpoints]) -> None:

@@ -12,6 +12,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -71,6 +72,16 @@ def group_of(mesh: Mesh) -> dist.ProcessGroup | None:
         return None
     timeout = next(iter(mesh.links.values())).watch.timeout
     return dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout))
+
+
+def interrupt(group: Processes) -> None:
+    """End all exchanges of a group, in which others no longer take part, by an error. gloo does this when a message of
+    the group is late, as one that is not sent."""
+    if group is not None:
+        next_place = (dist.get_rank(group) + 1) % dist.get_world_size(group)
+        message = dist.irecv(torch.empty(1), dist.get_global_rank(group, next_place), group)
+        with suppress(RuntimeError):
+            message.wait(timedelta(milliseconds=1))
 
 
 def gathered(action: Callable[[], R], group: Processes) -> list[R]:

@@ -28,7 +28,7 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh
+from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh_for
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.connections.links import Pending
@@ -38,6 +38,7 @@ LARGE = 1 << 22  # bytes of an array that fewer turns measure
 TURNS, FEW_TURNS = 15, 5
 OVERLAPPED = 1 << 23  # bytes of the collective that runs beside products
 PARAMETERS = 9  # of the larger of two steps by which the time of Python is measured
+CALLER = "measure_links"
 TRAIN = Late("slangrad.graph.train")
 SIDE, LENGTH = 512, 1 << 22  # of the matrices and the array by which kernels are measured
 
@@ -164,9 +165,9 @@ def measure_links(mesh: Mesh | None = None) -> Links:
     GraphError (E1048) for another value. WorkerLost where another worker is gone.
     """
     hosts = int(os.environ.get("GROUP_WORLD_SIZE", "1"))  # of torchrun
-    mesh = _all_workers(hosts) if mesh is None else checked_mesh(mesh, "measure_links")
+    mesh = _all_workers(hosts) if mesh is None else checked_mesh(mesh, CALLER)
     if mesh.watch is not None:
-        mesh.watch.meet("measure_links")
+        mesh.watch.meet(f"{CALLER} of {mesh.name}")
     per_host = max(1, mesh.workers // hosts)
     costs: dict[bool, dict[str, Cost]] = {}
     for axis, workers in mesh.several.items():
@@ -185,7 +186,7 @@ def apart_on(mesh: Mesh, axis: str) -> int:
 
 
 def _all_workers(hosts: int) -> Mesh:
-    return mesh("local", hosts=hosts) if hosts > 1 else mesh("local")
+    return mesh_for(CALLER, ["local"], {"hosts": hosts} if hosts > 1 else {})
 
 
 def _cost(mesh: Mesh, name: str, axis: str) -> Cost:

@@ -20,10 +20,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import crc32
 
+from slangrad.base.process.threads import start_thread
 from slangrad.graph.workers.connections.differences import (
     PlanPart,
     call_part,
@@ -34,7 +37,7 @@ from slangrad.graph.workers.connections.differences import (
 from slangrad.graph.workers.connections.heartbeat import BEAT, Heartbeat, Sign
 
 if TYPE_CHECKING:
-    import torch.distributed as dist
+    from slangrad.graph.workers.connections.store import StoreConnection
 
 CHECK = 0.05  # seconds between two looks at the signs of others
 SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the same where a connection broke
@@ -42,10 +45,7 @@ GRACE = 1.0  # seconds in which data of another worker may still arrive
 FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
 COMPARISON = "the comparison of "
-CALL, SAME_CALLS = (
-    "the next call",
-    "all workers make the same steps, checkpoints and measurements, in the same order",
-)
+R = TypeVar("R")
 CHECK_THESE = (
     "they share the loss function, Slang modules and their paths, shapes and numbers of the batch, settings, "
     "the learning rate, captured arrays, and first parameters"
@@ -75,19 +75,22 @@ class Verdict(NamedTuple):
 
 
 class Watch:
-    """The state of the other workers. `store`: a connection for this object alone; `holder`: the worker whose
+    """The state of the other workers. `connection`: to the store, for this object alone; `holder`: the worker whose
     process holds the store, -1 without one. `timeout`: seconds that it waits for the others."""
 
-    def __init__(self, store: dist.Store, rank: int, workers: int, holder: int, timeout: float) -> None:
+    def __init__(
+        self, connection: StoreConnection, rank: int, workers: int, holder: int, timeout: float
+    ) -> None:
         self.rank, self.timeout = rank, timeout
         self.step = 0
         self.at = ""
         self._done: dict[str, tuple[int, int]] = {}
         self._past: dict[str, list[tuple[int, int]]] = {}
         self._agreed: set[str] = set()
+        self._numbers = Counter[str]()
         self._apart: float | None = None  # when a difference was seen first
         self._failed: Verdict | None = None  # this worker
-        self._heart = Heartbeat(store, rank, workers, holder, self._sign)
+        self._heart = Heartbeat(connection, rank, workers, holder, self._sign)
         late = self._heart.meet()
         if late:
             self.at = "graph.mesh"
@@ -115,9 +118,15 @@ class Watch:
         self._heart.publish(json.dumps(self._failed))
 
     def meet(self, name: str) -> None:
-        """This worker begins an event of all workers. WorkerLost where others begin another one."""
-        event = f"{name} after {self._done.get('steps', (0, 0))[0]} events"
-        self.agree(event, parts=lambda: [call_part(event)])
+        """This worker begins an event of all workers, and waits for nothing else before this. WorkerLost where others
+        begin another one."""
+        call = f"{name} after {self.step} step{'s' * (self.step != 1)}"
+        self.agree(f"{call}, {self._done.get('steps', (0, 0))[0]} events", parts=lambda: [call_part(call)])
+
+    def number(self, kind: str) -> int:
+        """The next number of the objects of a kind that all workers make in the same order, from 1 on."""
+        self._numbers[kind] += 1
+        return self._numbers[kind]
 
     def note(self, collective: str, over: str) -> None:
         """This worker begins a collective over an axis."""
@@ -139,6 +148,36 @@ class Watch:
             looks = self._heart.looks
             self._check(collective, waited, unheard)
         self.at = ""
+
+    def result_of(
+        self, action: Callable[[], R], collective: str, interrupt: Callable[[], None] = lambda: None
+    ) -> R:
+        """The result of an action that waits for other workers, and that no timeout ends soon. A thread runs it, so
+        that this worker can check whether the others live. Errors as by `until`, and those of the action."""
+        future: Future[R] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(action())
+            except Exception as error:
+                future.set_exception(error)
+
+        thread = start_thread(f"slangrad-{collective}", run)
+        if thread is None:
+            run()
+        else:
+            self.until_ended(thread, collective, interrupt)
+        return future.result()
+
+    def until_ended(self, thread: threading.Thread, collective: str, interrupt: Callable[[], None]) -> None:
+        """Return when a thread that waits for other workers has ended. Errors as by `until`; then `interrupt` ends the
+        waiting of the thread. One that returned after the end of the program would abort it."""
+        try:
+            self.until(partial(_has_ended, thread), collective)
+        except WorkerLost:
+            interrupt()
+            thread.join(FOUND)
+            raise
 
     def lost(self, collective: str, cause: Exception) -> WorkerLost:
         """The error for a collective that failed. It takes some seconds to find out which worker is lost."""
@@ -217,6 +256,8 @@ class Watch:
         for rank, seen in list(self._heart.seen.items()):
             if seen.sign.has_ended and (not waited or waited > GRACE):
                 return Verdict((rank,), f"worker {rank} has ended its program, {seen.sign.place}")
+        if not self._heart.seen:  # no look so far
+            return None
         rank = max(self._heart.seen, key=self._heart.silence)
         silence, place = self._heart.silence(rank), self._heart.seen[rank].sign.place
         if silence < silent:
@@ -294,6 +335,11 @@ class Watch:
         past = self._past.setdefault(sequence, [(0, 0)] * REMEMBERED)
         past[now[0] % REMEMBERED] = now
         self._done[sequence] = now
+
+
+def _has_ended(thread: threading.Thread, seconds: float) -> bool:
+    thread.join(seconds)
+    return not thread.is_alive()
 
 
 @contextmanager

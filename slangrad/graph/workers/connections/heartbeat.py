@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from slangrad.base.process.threads import start_thread
 
 if TYPE_CHECKING:
-    import torch.distributed as dist
+    from slangrad.graph.workers.connections.store import StoreConnection
 
 BEAT = 0.5  # seconds between two signs
 ASKING = 0.01  # seconds between two looks while an answer is waited for
@@ -66,14 +66,19 @@ class Vote:
 
 
 class Heartbeat:
-    """`store`: a connection that the thread has for itself; `holder`: the worker whose process holds the store, -1
-    where that is none; `sign`: makes this worker's. `verdict`: the first that a worker published, "" before. `broken`:
-    the error of a store that is gone. `looks`: how often the thread has read the store."""
+    """`connection`: to the store, which the thread has for itself; `holder`: the worker whose process holds the
+    store, -1 where that is none; `sign`: makes this worker's. `verdict`: the first that a worker published, "" before.
+    `broken`: the error of a store that is gone. `looks`: how often the thread has read the store."""
 
     def __init__(
-        self, store: dist.Store, rank: int, workers: int, holder: int, sign: Callable[[], Sign]
+        self,
+        connection: StoreConnection,
+        rank: int,
+        workers: int,
+        holder: int,
+        sign: Callable[[], Sign],
     ) -> None:
-        self._store, self._sign = store, sign
+        self._connection, self._store, self._sign = connection, connection.store, sign
         self.rank, self.workers, self.holder = rank, workers, holder
         self.others = [other for other in range(workers) if other != rank]
         self._neighbors = sorted({(rank + 1) % workers, (rank - 1) % workers})
@@ -128,11 +133,14 @@ class Heartbeat:
         return self.time - self.seen[rank].since if rank in self.seen else 0.0
 
     def leave(self) -> None:
-        """Publish that this worker ends, and end the thread."""
+        """Publish that this worker ends, and end the thread: also in a call that the store does not answer."""
         self._leaves = time.monotonic()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(2 * LEAVING)
+            if self._thread.is_alive():
+                self._connection.shut()
+                self._thread.join(LEAVING)
 
     # --- the thread
 

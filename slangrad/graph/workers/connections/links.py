@@ -17,9 +17,10 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.connections.faults import Watch, WorkerLost
+from slangrad.graph.workers.connections.store import StoreConnection
 from slangrad.graph.workers.connections.transfers import Queue, Transfer
 from slangrad.graph.workers.meshes.collectives import Collective
-from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import TIMEOUT, Mesh
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
@@ -27,18 +28,23 @@ REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.Re
 _watches: dict[object, Watch] = {}  # by the process group that they are of
 
 
-def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
-    """A link for each axis of a mesh of several workers, and the watch over all workers. Each worker calls this.
-    WorkerLost where one does not come, GraphError (E1048) where the program connected GPUs only."""
+def connected(mesh: Mesh, timeout: float | None, caller: str) -> tuple[dict[str, Link], Watch]:
+    """A link for each axis of a mesh of several workers, and the watch over all workers. Each worker calls this, and
+    all agree on it first: a process group waits for all of them. WorkerLost where one does not come, or makes another
+    call than `caller`. GraphError (E1048) where the program connected GPUs only."""
     if "cpu:" not in dist.get_backend_config():
         note = 'init_process_group("cpu:gloo,cuda:nccl")'
         raise GraphError("E1048", "mesh: the process group of the program has no backend for CPUs", note)
     watch, sizes = _watch(mesh.rank, timeout), mesh.sizes
+    watch.meet(caller)
+    make = partial(init_device_mesh, "cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
     try:
-        device_mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
-        groups = {name: device_mesh.get_group(name) for name in sizes}
+        device_mesh = watch.result_of(make, "graph.mesh")
+    except WorkerLost:
+        raise
     except RuntimeError as error:
         raise watch.lost("graph.mesh", error) from error
+    groups = {name: device_mesh.get_group(name) for name in sizes}
     for group in groups.values():  # their ends would wait for collectives that never end
         pythonapi.Py_IncRef(py_object(group))
     stage = f", stage {mesh.stage} of {mesh}" if mesh.stages > 1 else ""  # another mesh may have others in it
@@ -47,15 +53,16 @@ def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
     }, watch
 
 
-def _watch(rank: int, timeout: float) -> Watch:
-    """One for all meshes. It has the timeout of the last one."""
+def _watch(rank: int, timeout: float | None) -> Watch:
+    """One for all meshes. It has the timeout of the last one that has its own."""
     if dist.group.WORLD not in _watches:
-        store = PrefixStore(f"slangrad {len(_watches)}", _get_default_store()).clone()
-        store.set_timeout(timedelta(seconds=timeout))
+        connection = StoreConnection(PrefixStore(f"slangrad {len(_watches)}", _get_default_store()))
+        seconds = timeout or TIMEOUT
+        connection.store.set_timeout(timedelta(seconds=seconds))
         holder = -1 if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else 0
-        _watches[dist.group.WORLD] = Watch(store, rank, dist.get_world_size(), holder, timeout)
+        _watches[dist.group.WORLD] = Watch(connection, rank, dist.get_world_size(), holder, seconds)
     watch = _watches[dist.group.WORLD]
-    watch.timeout = timeout
+    watch.timeout = timeout or watch.timeout
     return watch
 
 

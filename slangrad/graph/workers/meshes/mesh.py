@@ -39,16 +39,22 @@ OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 class Mesh:
     """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
     which workers have other parts of a batch. `links`: for each axis of several workers the connection to the
-    others; `watch`: the state of these. A mesh for plans alone has neither."""
+    others; `watch`: the state of these; `number`: of the mesh among those of the program. A mesh for plans alone has
+    none of these."""
 
     sizes: Mapping[str, int]
     rank: int = 0
     batch: tuple[str, ...] = ()
     links: Mapping[str, Link] = field(default_factory=dict)
     watch: Watch | None = None
+    number: int = 0
 
     def __repr__(self) -> str:
         return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
+
+    @property
+    def name(self) -> str:
+        return f"{self!r}, mesh {self.number} of the program"
 
     @property
     def several(self) -> dict[str, int]:
@@ -137,12 +143,24 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not
     installed, and where they cannot be connected. A timeout that is no positive number has the same code.
-    WorkerLost where one of them does not call `mesh`.
+    WorkerLost where one of them does not call `mesh`, or calls it for other axes.
     """
+    return mesh_for("", names, sizes, batch, timeout)
+
+
+def mesh_for(
+    caller: str,
+    names: Sequence[str],
+    sizes: Mapping[str, int],
+    batch: object = None,
+    timeout: float | None = None,
+) -> Mesh:
+    """As `mesh`. `caller`: the call of the program that all workers make together, if that is not `mesh`. `timeout`:
+    by default that of the last mesh."""
     said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not 0 < timeout < inf:
+    if timeout is not None and not _is_time(timeout):
         raise GraphError("E1048", f"{said}: timeout={timeout!r} is no number of seconds", "timeout=300")
-    workers, rank = _started(timeout)
+    workers, rank = _started(timeout or TIMEOUT)
     axes = {**dict.fromkeys(names, 0), **sizes}
     is_named = all(isinstance(name, str) and name and name != MICRO for name in axes)
     if (
@@ -162,8 +180,14 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
     if workers == 1:
         return alone
     check_torch(said)
-    links, watch = LINKS.connected(alone, timeout)
-    return replace(alone, links=links, watch=watch)
+    links, watch = LINKS.connected(alone, timeout, caller or repr(alone))
+    return replace(alone, links=links, watch=watch, number=watch.number("mesh"))
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return False
+    return bool(0 < value < inf)
 
 
 def are_sizes(sizes: Mapping[str, int]) -> bool:
