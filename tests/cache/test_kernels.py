@@ -197,6 +197,7 @@ def test_an_image_has_all_fields_of_a_kernel() -> None:
     theirs = {each.name for each in fields(NativeKernel) if each.init} - {
         "entry",
         "drain",
+        "share",
         "reduce",
         "plan",
         "fallback",
