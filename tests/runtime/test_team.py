@@ -42,7 +42,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         run(share, arguments, launches, limit)
 
     monkeypatch.setattr(team.TEAM, "run", recorded)
-    monkeypatch.setattr(team, "AWAKE", 10**9)
+    monkeypatch.setattr(team, "AWAKE", 10**11)
     monkeypatch.setattr(team.TEAM, "_awake_until", 0)
     return seen
 
