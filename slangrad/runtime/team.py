@@ -70,7 +70,7 @@ class Team:
         parallel(share, team, self.threads, 0)
 
     def after_fork(self) -> None:
-        self._awake_until, self._is_lost = 0, True
+        self._awake_until, self._is_lost, self._lock = 0, True, threading.Lock()
 
 
 @cache

@@ -208,6 +208,7 @@ def test_every_lock_is_kept_or_made_anew() -> None:
     assert found == {
         "runtime/pool.py",
         "runtime/cpu.py",
+        "runtime/team.py",
         "api/sessions/hot_reload.py",
         "base/process/forks.py",
         "base/progress.py",

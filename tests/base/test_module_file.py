@@ -28,7 +28,7 @@ ORIGIN = Origin(
 def test_a_module_comes_back() -> None:
     found = from_bytes(to_bytes(packed(ORIGIN)))
     assert found.texts == (("a.slang", MAIN.text), ("inc/b.h", BESIDE.text), ("b.h", ""))
-    assert found.found == {("included", "b.h", 0): 1, ("included", "/opt/b.h", 1): 2}
+    assert found.meanings == {("included", "b.h", 0): 1, ("included", "/opt/b.h", 1): 2}
     assert (found.macros, found.imports) == (ORIGIN.macros, ("helper",))
 
 

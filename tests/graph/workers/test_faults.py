@@ -349,9 +349,12 @@ def test_killed_at_any_moment(start: Starter, seed: int, text: str) -> None:
 LEAVES = """
 import os, signal, threading, time
 from slangrad import graph
+from torch.distributed.distributed_c10d import _get_default_store
 mesh = graph.mesh("data")
 if mesh.rank == 0:
+    _get_default_store().wait(["the other has its mesh"])
     os.kill(os.getpid(), signal.SIGSTOP)
+_get_default_store().set("the other has its mesh", "1")
 time.sleep(1.5)  # a call of the store waits by now
 (thread,) = (x for x in threading.enumerate() if x.name == "slangrad-heartbeat")
 mesh.watch._leave(os.getpid())
