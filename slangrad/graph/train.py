@@ -251,6 +251,7 @@ class _Planned:
         self._mesh = mesh
         self._choose: Choose | None = by_slang if by_cost else None
         graph = StepGraph(outputs, inputs, batch, kept, variables, step.optimizer.names)
+        self._is_dense = bool(mesh.links) or step.is_cut_into_shards
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
         elif layers.microbatches > 1 or mesh.stages > 1:
@@ -261,7 +262,7 @@ class _Planned:
         self._settings = as_tensor(self._device, np.zeros(settings.shape))
 
     def _by_shards(self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph) -> None:
-        layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
+        layouts = self._layouts(step, call, held, graph)
         parts = graph.outputs, graph.inputs, graph.batch, graph.kept
         runs = ConsistentPlan(*parts, self._mesh, self._device, layouts, **step.settings)
         self.plan, self._run = runs.plan, runs.run
@@ -347,11 +348,12 @@ class _Planned:
     def _layouts(
         self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph
     ) -> dict[Node, StridedLayout]:
-        """How arguments lie in memory. The plans of workers have the same kernels, so their rows have no gaps."""
+        """How arguments lie in memory. The plans of any number of workers have the same kernels, so rows of `bits` and
+        of several workers have no gaps."""
         if self._mesh.is_planned:
             return {}
         layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
-        return {node: at for node, at in layouts.items() if not self._mesh.links or node not in graph.batch}
+        return {node: at for node, at in layouts.items() if not self._is_dense or node not in graph.batch}
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
@@ -370,7 +372,7 @@ class _Planned:
             1
         ].settings  # memory that stays, so no call is bound anew
         batch = (as_tensor(self._device, array) for array in call.arrays)
-        if self._mesh.links:
+        if self._is_dense:
             batch = (x if layout_of(x).is_dense else copied(x) for x in batch)
         arrays = *batch, *_state_of(updates), self._settings
         value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
