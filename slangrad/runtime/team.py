@@ -33,6 +33,7 @@ AWAKE = 2_000_000
 STACK_SETTINGS = "OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"
 
 Parallel = Callable[[int, object, int, int], None]
+OpenMP = tuple[Parallel, int]
 
 
 class Team:
@@ -42,14 +43,17 @@ class Team:
         self._lock = threading.Lock()
         self._awake_until = 0
         self._is_lost = False
+        self._openmp: OpenMP | None = None
         self.threads = 1
 
     def torch_has_computed(self) -> None:
         """Its threads are awake."""
         torch = loaded_torch()
-        if torch is not None and not self._is_lost and openmp_of(torch.__file__) is not None:
-            self.threads = torch.get_num_threads()
-            self._awake_until = perf_counter_ns() + AWAKE if self.threads > 1 else 0
+        if torch is None or self._is_lost:
+            return
+        self._openmp, self.threads = openmp_of(torch.__file__), torch.get_num_threads()
+        is_team = self._openmp is not None and self.threads > 1
+        self._awake_until = perf_counter_ns() + AWAKE if is_team else 0
 
     def is_taken(self) -> bool:
         """Whether the team is awake, and from now on the calling thread's, until `release`."""
@@ -62,9 +66,8 @@ class Team:
     def run(self, share: int, arguments: bytes, launches: Sequence[int], limit: int) -> None:
         """Run `share` of a kernel on each thread that has a launch record, the caller with the first; returns when all
         have ended. The team always has all of its threads: another number would end some, and begin them anew."""
-        openmp = openmp_of(loaded_torch().__file__)
-        assert openmp is not None and len(launches) <= self.threads
-        parallel, number = openmp
+        assert self._openmp is not None and len(launches) <= self.threads
+        parallel, number = self._openmp
         block = ctypes.cast(ctypes.c_char_p(arguments), ctypes.c_void_p).value or 0
         team = (ctypes.c_int64 * (4 + len(launches)))(number, len(launches), block, limit, *launches)
         parallel(share, team, self.threads, 0)
@@ -74,7 +77,7 @@ class Team:
 
 
 @cache
-def openmp_of(path: str) -> tuple[Parallel, int] | None:
+def openmp_of(path: str) -> OpenMP | None:
     """GOMP_parallel, and the address of omp_get_thread_num, of the library that PyTorch at `path` is linked with. None
     if it has another one, or threads with stacks of another size than threads of ours."""
     if any(name in os.environ for name in STACK_SETTINGS):

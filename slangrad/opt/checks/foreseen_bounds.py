@@ -54,7 +54,7 @@ def foresee_bounds_of_launch(kernel: Function) -> Foreseen | None:
 
 
 def choose_at_launch(kernel: Function, foreseen: Foreseen) -> Function:
-    """Both forms of a kernel as one, which computes the condition when it begins."""
+    """One kernel with both forms. It computes the condition first, and then runs the form that fits."""
     b = Builder(span=kernel.span)
     (holds,) = Rebuild().inline(b, foreseen.condition.region)
     b.if_(

@@ -22,7 +22,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pytest
 
 PORTS = 10000, 32768
 
@@ -82,6 +85,11 @@ class Starter:
             outputs = [(Path(folder) / str(place)).read_text() for place in range(len(ends))]
         found = [End(code, output, seconds) for (code, seconds), output in zip(ends, outputs, strict=True)]
         return [found[at : at + workers] for at in range(0, len(found), workers)]
+
+
+def quick_starter(before: str, folders: pytest.TempPathFactory) -> Starter:
+    """Of processes that keep kernels in a cache of their own, and do not verify their IR."""
+    return Starter(before, SLANGRAD_CACHE=str(folders.mktemp("cache")), SLANGRAD_VERIFY="0")
 
 
 def free_port() -> int:

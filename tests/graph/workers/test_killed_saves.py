@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.graph.workers.processes import End, Starter
+from tests.graph.workers.processes import End, Starter, quick_starter
 
 BEFORE = """
 import numpy as np
@@ -70,9 +70,7 @@ step.wait()
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
-    with Starter(
-        BEFORE, SLANGRAD_CACHE=str(tmp_path_factory.mktemp("cache")), SLANGRAD_VERIFY="0"
-    ) as starter:
+    with quick_starter(BEFORE, tmp_path_factory) as starter:
         yield starter
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.workers.processes import Starter
+from tests.graph.workers.processes import Starter, quick_starter
 
 BEFORE = """
 import numpy as np
@@ -75,9 +75,7 @@ SOON = 4.0 + 4.0  # seconds, and those of a machine that has other work
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
-    with Starter(
-        BEFORE, SLANGRAD_CACHE=str(tmp_path_factory.mktemp("cache")), SLANGRAD_VERIFY="0"
-    ) as starter:
+    with quick_starter(BEFORE, tmp_path_factory) as starter:
         yield starter
 
 

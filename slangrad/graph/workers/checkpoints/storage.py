@@ -75,8 +75,8 @@ def group_of(mesh: Mesh) -> dist.ProcessGroup | None:
 
 
 def interrupt(group: Processes) -> None:
-    """End all exchanges of a group, in which others no longer take part, by an error. gloo does this when a message of
-    the group is late, as one that is not sent."""
+    """End all exchanges of a group by an error. Others no longer take part in them. gloo ends them when a message is
+    late, so this waits for a message that no worker sends."""
     if group is not None:
         next_place = (dist.get_rank(group) + 1) % dist.get_world_size(group)
         message = dist.irecv(torch.empty(1), dist.get_global_rank(group, next_place), group)
