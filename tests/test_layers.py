@@ -52,6 +52,7 @@ LATE_MODULES = {
     ("api", "slangrad.marshal.containers.textures"),
     ("api", "slangrad.marshal.simple.samplers"),
     ("marshal", "slangrad.marshal.containers.textures"),
+    ("marshal", "slangrad.tensors.texture_desc"),
     ("marshal", "slangrad.tensors.textures"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("cli", "rich.console"),  # what only some commands need
@@ -68,8 +69,10 @@ LATE_MODULES = {
     ("tensors", "slangrad.marshal.host.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.gpu_exchange"),
-    ("tensors", "slangrad.tensors.images"),
-    ("tensors", "PIL.Image"),
+    ("tensors", "slangrad.images.pixels"),
+    ("tensors", "slangrad.images.bitmap"),
+    ("images", "PIL.Image"),
+    ("images", "OpenImageIO"),
     ("tensors", "slangrad.api.devices.current"),  # the device of what is unpickled
 }
 

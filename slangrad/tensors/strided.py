@@ -29,7 +29,7 @@ from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_ten
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 
-IMAGES = Late("slangrad.tensors.images")
+IMAGES = Late("slangrad.images.pixels")
 CURSOR = Late("slangrad.marshal.reflection.buffer_cursor")
 EXCHANGE = Late("slangrad.tensors.gpu_exchange")
 
