@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from io import BytesIO
 from os import PathLike
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -38,13 +38,19 @@ class PixelFormat(Enum):
     multi_channel = 6
 
 
+# Their names inside of the class that has them as attributes.
+Channels: TypeAlias = PixelFormat
+FileKind: TypeAlias = FileFormat
+
 _CHANNELS: dict[PixelFormat, tuple[str, ...]] = {
     PixelFormat.y: ("Y",), PixelFormat.ya: ("Y", "A"), PixelFormat.r: ("R",), PixelFormat.rg: ("R", "G"),
     PixelFormat.rgb: ("R", "G", "B"), PixelFormat.rgba: ("R", "G", "B", "A"),
 }  # fmt: skip
 _BY_COUNT = {1: PixelFormat.y, 2: PixelFormat.ya, 3: PixelFormat.rgb, 4: PixelFormat.rgba}
 _BY_NAMES = {names: kind for kind, names in _CHANNELS.items()}
-_TYPES = {kind: np.dtype(kind.name) for kind in DataType if kind not in (DataType.void, DataType.bool)}
+_TYPES: dict[DataType, np.dtype[Any]] = {
+    kind: np.dtype(kind.name) for kind in DataType if kind not in (DataType.void, DataType.bool)
+}
 _TYPE_OF = {dtype: kind for kind, dtype in _TYPES.items()}
 
 
@@ -64,24 +70,24 @@ class Bitmap:
     component_type=..., width=..., height=...)` has zeros. `channel_names` are those of the format
     `multi_channel`. `srgb_gamma`: whether colors are in sRGB; without it, those of uint8 and uint16 are.
 
-    TypeError and ValueError for arrays that are no images, ImageError (E1053) for files that are none, FileNotFoundError
-    where there is no file, ImportError without the library that reads it.
+    TypeError and ValueError for arrays that are no images, ImageError (E1053) for files that are none,
+    FileNotFoundError where there is no file, ImportError without the library that reads it.
     """
 
-    PixelFormat: ClassVar[type[PixelFormat]] = PixelFormat
+    PixelFormat: ClassVar[type[Channels]] = PixelFormat
     ComponentType: ClassVar[type[DataType]] = DataType
-    FileFormat: ClassVar[type[FileFormat]] = FileFormat
+    FileFormat: ClassVar[type[FileKind]] = FileFormat
 
     def __init__(
         self,
-        data: AnyArray | PathOf | PixelFormat | None = None,
+        data: AnyArray | PathOf | Channels | None = None,
         component_type: DataType | None = None,
         width: int | None = None,
         height: int | None = None,
         channel_count: int = 0,
         channel_names: Sequence[str] | None = None,
         *,
-        pixel_format: PixelFormat | None = None,
+        pixel_format: Channels | None = None,
         srgb_gamma: bool | None = None,
         path: PathOf | None = None,
     ) -> None:
@@ -99,7 +105,7 @@ class Bitmap:
             self._set(_copied(source), names, pixel_format, srgb_gamma)
 
     def _set(
-        self, numbers: AnyArray, names: tuple[str, ...], kind: PixelFormat | None, is_srgb: bool | None
+        self, numbers: AnyArray, names: tuple[str, ...], kind: Channels | None, is_srgb: bool | None
     ) -> None:
         """Numbers in height, width and channels, whose memory becomes that of the bitmap."""
         count = numbers.shape[2]
@@ -107,7 +113,9 @@ class Bitmap:
             kind = PixelFormat.multi_channel if names else _BY_COUNT.get(count, PixelFormat.multi_channel)
         names = _CHANNELS.get(kind) or names or tuple(f"channel{k}" for k in range(count))
         if len(names) != count:
-            raise ValueError(f"pixel_format: {kind.name} has {len(names)} channels, and the pixels have {count}")
+            raise ValueError(
+                f"pixel_format: {kind.name} has {len(names)} channels, and the pixels have {count}"
+            )
         self._numbers = np.ascontiguousarray(numbers)
         self._format, self._names = kind, names
         self.srgb_gamma = numbers.dtype in (np.uint8, np.uint16) if is_srgb is None else bool(is_srgb)
@@ -119,7 +127,7 @@ class Bitmap:
     # --- Facts ---
 
     @property
-    def pixel_format(self) -> PixelFormat:
+    def pixel_format(self) -> Channels:
         """Which channels there are."""
         return self._format
 
@@ -137,12 +145,12 @@ class Bitmap:
     @property
     def width(self) -> int:
         """Pixels of a row."""
-        return self._numbers.shape[1]
+        return int(self._numbers.shape[1])
 
     @property
     def height(self) -> int:
         """Rows."""
-        return self._numbers.shape[0]
+        return int(self._numbers.shape[0])
 
     @property
     def pixel_count(self) -> int:
@@ -226,7 +234,7 @@ class Bitmap:
 
     def convert(
         self,
-        pixel_format: PixelFormat | None = None,
+        pixel_format: Channels | None = None,
         component_type: DataType | None = None,
         srgb_gamma: bool | None = None,
     ) -> Bitmap:
@@ -252,18 +260,18 @@ class Bitmap:
 
     # --- Files ---
 
-    def write(self, path: PathOf, format: FileFormat = FileFormat.auto, quality: int = -1) -> None:
+    def write(self, path: PathOf, format: FileKind = FileFormat.auto, quality: int = -1) -> None:
         """Write an image file, in the format of the name's ending if none is given. `quality`: 0 to 100 for JPEG, 0 to
         9 for PNG. ImageError (E1053) where the format does not hold such pixels: convert them before."""
         files.write(path, Picture(self._numbers, self._names, self.srgb_gamma), format, quality)
 
-    def write_async(self, path: PathOf, format: FileFormat = FileFormat.auto, quality: int = -1) -> None:
+    def write_async(self, path: PathOf, format: FileKind = FileFormat.auto, quality: int = -1) -> None:
         """The same in a thread, with the pixels of now. `slangrad.thread.wait_for_tasks()` waits, and raises the error
         of a file that could not be written; the program's end waits too."""
         tasks.start(self.copy().write, path, format, quality)
 
     @staticmethod
-    def read_multiple(paths: Iterable[PathOf], format: FileFormat = FileFormat.auto) -> list[Bitmap]:
+    def read_multiple(paths: Iterable[PathOf], format: FileKind = FileFormat.auto) -> list[Bitmap]:
         """The bitmaps of several files, read in threads. The files' first bytes decide their formats."""
         return tasks.in_order(Bitmap, paths)
 
@@ -283,9 +291,7 @@ class Bitmap:
         return f'<img src="data:image/png;base64, {b64encode(stream.getvalue()).decode()}" width="{self.width}"/>'
 
 
-def _bitmap(
-    numbers: AnyArray, names: tuple[str, ...], kind: PixelFormat | None, is_srgb: bool
-) -> Bitmap:
+def _bitmap(numbers: AnyArray, names: tuple[str, ...], kind: PixelFormat | None, is_srgb: bool) -> Bitmap:
     bitmap = Bitmap.__new__(Bitmap)
     bitmap._set(numbers, names, kind, is_srgb)
     return bitmap
@@ -293,7 +299,9 @@ def _bitmap(
 
 def _channels_of(kind: PixelFormat) -> tuple[str, ...]:
     if kind is PixelFormat.multi_channel:
-        raise ImageError("convert: pixels of another format have no channels for multi_channel; name them in Bitmap(...)")
+        raise ImageError(
+            "convert: pixels of another format have no channels for multi_channel; name them in Bitmap(...)"
+        )
     return _CHANNELS[kind]
 
 
@@ -307,13 +315,16 @@ def _zeros(
     channels = count if kind is PixelFormat.multi_channel else len(_CHANNELS[kind])
     if min(width, height) < 0 or channels < 1:
         raise ValueError(f"Bitmap: {width} x {height} pixels of {channels} channels are no image")
-    return np.zeros((height, width, channels), _TYPES[component]), kind
+    numbers: AnyArray = np.zeros((height, width, channels), _TYPES[component])
+    return numbers, kind
 
 
 def _copied(data: object) -> AnyArray:
     array: AnyArray = np.array(data)
     if array.ndim not in (2, 3):
-        raise ValueError(f"data: an image has height, width and perhaps channels, not the shape {array.shape}")
+        raise ValueError(
+            f"data: an image has height, width and perhaps channels, not the shape {array.shape}"
+        )
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     if native.dtype not in _TYPE_OF:
         raise TypeError(f"data: pixels are numbers, not {array.dtype}")
@@ -346,11 +357,14 @@ def _mixed(values: AnyArray, names: tuple[str, ...], wanted: tuple[str, ...]) ->
     return np.stack([channels[name] for name in wanted], -1)
 
 
-def _numbers_of(values: AnyArray, target: np.dtype[np.generic]) -> AnyArray:
+def _numbers_of(values: AnyArray, target: np.dtype[Any]) -> AnyArray:
     if target.kind == "f":
         return values.astype(target)
     largest = int(np.iinfo(target).max)
     inside = np.clip(np.nan_to_num(values), -1 if target.kind == "i" else 0, 1)
     if target.itemsize == 8:  # the largest number is no double
-        return np.where(inside == 1, largest, (inside * float(largest)).astype(target)).astype(target)
-    return np.rint(inside * largest).astype(target)
+        parts = (np.minimum(inside, 1 - 2**-53) * float(largest)).astype(target)
+        ends: AnyArray = np.where(inside == 1, target.type(largest), parts)
+        return ends
+    nearest: AnyArray = np.rint(inside * largest).astype(target)
+    return nearest

@@ -20,7 +20,8 @@ from slangrad.images.bitmap import Bitmap, PixelFormat
 from slangrad.images.files import PathOf
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.formats import Format
-from slangrad.tensors.textures import ALL_MIPS, Texture, TextureDesc, TextureType, TextureUsage, UnsupportedTexture
+from slangrad.tensors.texture_desc import ALL_MIPS, TextureDesc, TextureType, TextureUsage, UnsupportedTexture
+from slangrad.tensors.textures import Texture
 
 Source = Bitmap | PathOf
 
@@ -47,7 +48,7 @@ class LoaderOptions:
     usage: TextureUsage = TextureUsage.shader_resource
 
 
-Options = LoaderOptions | Mapping[str, HostValue] | None
+OptionsOf = LoaderOptions | Mapping[str, HostValue] | None
 _PREFIXES = {1: "r", 2: "rg", 3: "rgb", 4: "rgba"}
 
 
@@ -60,22 +61,24 @@ class TextureLoader:
     def __init__(self, device: object) -> None:
         self._device = device
 
-    def load_texture(self, source: Source, options: Options = None) -> Texture:
+    def load_texture(self, source: Source, options: OptionsOf = None) -> Texture:
         """A texture of a bitmap or of a file. ImageError (E1053) for files that are no images, ValueError for bitmaps
         that no format holds."""
         return self._texture([_opened(source)], _checked(options))
 
-    def load_textures(self, sources: Iterable[Source], options: Options = None) -> list[Texture]:
+    def load_textures(self, sources: Iterable[Source], options: OptionsOf = None) -> list[Texture]:
         """A texture of each; files are read in threads."""
         checked = _checked(options)
         return [self._texture([bitmap], checked) for bitmap in tasks.in_order(_opened, sources)]
 
-    def load_texture_array(self, sources: Iterable[Source], options: Options = None) -> Texture:
+    def load_texture_array(self, sources: Iterable[Source], options: OptionsOf = None) -> Texture:
         """One texture with a layer for each. ValueError where sizes or formats differ, or there are none."""
         bitmaps = tasks.in_order(_opened, sources)
         kinds = {(b.width, b.height, b.pixel_format, b.component_type, b.srgb_gamma) for b in bitmaps}
         if len(kinds) != 1:
-            raise ValueError(f"load_texture_array: layers need one size and one format, and there are {len(kinds)}")
+            raise ValueError(
+                f"load_texture_array: layers need one size and one format, and there are {len(kinds)}"
+            )
         return self._texture(bitmaps, _checked(options), is_array=True)
 
     def _texture(self, bitmaps: list[Bitmap], options: LoaderOptions, is_array: bool = False) -> Texture:
@@ -99,7 +102,7 @@ def _opened(source: Source) -> Bitmap:
     raise TypeError(f"expected a Bitmap or a path, not {type(source).__name__}")
 
 
-def _checked(options: Options) -> LoaderOptions:
+def _checked(options: OptionsOf) -> LoaderOptions:
     if isinstance(options, LoaderOptions):
         return options
     named = dict(options or {})
@@ -114,7 +117,9 @@ def _prepared(bitmap: Bitmap, options: LoaderOptions) -> Bitmap:
     """With the channels of the texture."""
     if bitmap.pixel_format is PixelFormat.ya and options.ya_handling is YAHandling.expand_to_rgba:
         return bitmap.convert(PixelFormat.rgba)
-    if bitmap.pixel_format is PixelFormat.rgb and (options.extend_alpha or _name(bitmap, options) not in _NAMES):
+    if bitmap.pixel_format is PixelFormat.rgb and (
+        options.extend_alpha or _name(bitmap, options) not in _NAMES
+    ):
         return bitmap.convert(PixelFormat.rgba)
     return bitmap
 

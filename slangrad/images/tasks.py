@@ -1,6 +1,6 @@
 """Work in threads: files that are written and read beside the program.
 
-    bitmap.write_async("a.png")        slangrad.thread.wait_for_tasks()
+bitmap.write_async("a.png")        slangrad.thread.wait_for_tasks()
 """
 
 from __future__ import annotations

@@ -137,7 +137,9 @@ class TextureDesc:
             name = unused[0] if unused else "array_length"
             raise ValueError(f"{name}: a {self.type.name} has 1, not {sizes.get(name, layers)}")
         if faces == 6 and sizes["width"] != sizes["height"]:
-            raise ValueError(f"height: the faces of a cube are squares, not {sizes['width']} x {sizes['height']}")
+            raise ValueError(
+                f"height: the faces of a cube are squares, not {sizes['width']} x {sizes['height']}"
+            )
         return dict(list(sizes.items())[:count])
 
     @property

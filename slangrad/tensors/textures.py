@@ -207,7 +207,9 @@ class Texture:
         """A Bitmap of a level of one layer, with the numbers in memory. ValueError for textures of one or three
         dimensions."""
         if KINDS[self.type][1] != 2:
-            raise ValueError(f"to_bitmap: a {self.type.name} is no image; there are to_numpy() and Bitmap(array)")
+            raise ValueError(
+                f"to_bitmap: a {self.type.name} is no image; there are to_numpy() and Bitmap(array)"
+            )
         info = get_format_info(self.format)
         names = BITMAPS.PixelFormat
         kinds = {1: names.r, 2: names.rg, 3: names.rgb, 4: names.rgba}
@@ -215,7 +217,9 @@ class Texture:
         if info.name.startswith("bgra"):
             numbers = numbers[..., [2, 1, 0, 3]]
         pixels = numbers[..., None] if numbers.ndim == 2 else numbers
-        return BITMAPS.Bitmap(pixels, pixel_format=kinds[info.channel_count], srgb_gamma=info.is_srgb_format())
+        return BITMAPS.Bitmap(
+            pixels, pixel_format=kinds[info.channel_count], srgb_gamma=info.is_srgb_format()
+        )
 
     def generate_mips(self) -> None:
         """Overwrite all levels but the first: each texel is the mean of the area that it covers in the level before.
@@ -231,9 +235,9 @@ class Texture:
     def create_view(
         self, desc: TextureViewDesc | Mapping[str, HostValue] | None = None, **named: HostValue
     ) -> TextureView:
-        """A texture over some levels of this one, `mip_count` from `mip` on, and some layers, `layer_count` from `layer`
-        on. ValueError for levels or layers that are not there, UnsupportedTexture (E9001) for another format, and for
-        some layers of several levels."""
+        """A texture over some levels of this one, `mip_count` from `mip` on, and some layers, `layer_count` from
+        `layer` on. ValueError for levels or layers that are not there, UnsupportedTexture (E9001) for another format,
+        and for some layers of several levels."""
         return TextureView(self, TextureViewDesc.of(desc, named))
 
     def copy(self) -> Texture:
@@ -419,7 +423,9 @@ def _reduced(values: AnyArray, axis: int, size: int) -> AnyArray:
     shape = [-1 if k == axis else 1 for k in range(values.ndim)]
     for step in range(int(np.ceil(count / size)) + 1):
         index = first + step
-        part = np.clip(np.minimum(edges[1:], index + 1) - np.maximum(edges[:-1], index), 0, None) * size / count
+        part = (
+            np.clip(np.minimum(edges[1:], index + 1) - np.maximum(edges[:-1], index), 0, None) * size / count
+        )
         weights = part.reshape(shape).astype(values.dtype if values.dtype.itemsize > 2 else np.float32)
         total = total + weights * np.take(values, np.minimum(index, count - 1), axis)
     return total
@@ -447,7 +453,9 @@ class TextureViewDesc:
     label: str = ""
 
     @staticmethod
-    def of(desc: TextureViewDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> TextureViewDesc:
+    def of(
+        desc: TextureViewDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]
+    ) -> TextureViewDesc:
         """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
         if not isinstance(desc, (TextureViewDesc, Mapping, type(None))):
             raise TypeError(f"desc: expected a TextureViewDesc or a dict, not {desc!r}")
@@ -460,7 +468,9 @@ class TextureViewDesc:
             raise TypeError(f"{unknown[0]}: a view has no such argument; it has {', '.join(names)}")
         chosen = values.pop("subresource_range", start.subresource_range)
         within = chosen if isinstance(chosen, SubresourceRange) else SubresourceRange(**chosen)
-        within = replace(within, **{name: operator.index(values.pop(name)) for name in parts if name in values})
+        within = replace(
+            within, **{name: operator.index(values.pop(name)) for name in parts if name in values}
+        )
         return replace(start, subresource_range=within, **values)
 
 
@@ -471,12 +481,16 @@ class TextureView(Texture):
 
     def __init__(self, texture: Texture, desc: TextureViewDesc) -> None:
         if desc.format not in (Format["undefined"], texture.format):
-            raise UnsupportedTexture(f"format: a view of {texture.format.name} as {desc.format.name} is not supported")
+            raise UnsupportedTexture(
+                f"format: a view of {texture.format.name} as {desc.format.name} is not supported"
+            )
         within = desc.subresource_range
         mips = _counted("mip", within.mip, within.mip_count, ALL_MIPS, texture.mip_count)
         layers = _counted("layer", within.layer, within.layer_count, ALL_LAYERS, texture.layer_count)
         if layers != texture.layer_count and mips > 1 and texture.mip_count > 1:
-            raise UnsupportedTexture("layer_count: a view has all layers, or some layers of one level: give mip_count=1")
+            raise UnsupportedTexture(
+                "layer_count: a view has all layers, or some layers of one level: give mip_count=1"
+            )
         faces = max(KINDS[texture.type][3], 1)
         if layers % faces:
             raise ValueError(f"layer_count: a {texture.type.name} has six layers for each cube, not {layers}")
@@ -495,7 +509,9 @@ class TextureView(Texture):
         gradients: dict[int, Texture] = {}
         for name, grad in (("grad_in", texture.grad_in), ("grad_out", texture.grad_out)):
             if grad is not None:
-                view = gradients.setdefault(id(grad), TextureView(grad, replace(chosen, format=Format["undefined"])))
+                view = gradients.setdefault(
+                    id(grad), TextureView(grad, replace(chosen, format=Format["undefined"]))
+                )
                 self._attach(name, view)
 
     def __repr__(self) -> str:
@@ -522,5 +538,7 @@ def _counted(name: str, first: int, count: int, everything: int, available: int)
     _index(name, first, available)
     count = available - first if count == everything else count
     if not 1 <= count <= available - first:
-        raise ValueError(f"{name}_count: {count} from {name} {first} on are not among the {available} of this texture")
+        raise ValueError(
+            f"{name}_count: {count} from {name} {first} on are not among the {available} of this texture"
+        )
     return count

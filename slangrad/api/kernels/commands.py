@@ -20,7 +20,7 @@ from weakref import finalize
 import numpy as np
 
 from slangrad.api.kernels.fences import CommandQueueType, QueryPool
-from slangrad.api.kernels.kernel import ComputePipeline
+from slangrad.api.kernels.pipeline import ComputePipeline
 from slangrad.api.kernels.shader_cursor import ShaderObject
 from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.errors import CallError
@@ -30,8 +30,8 @@ from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
-    from slangrad.tensors.textures import Texture
     from slangrad.api.devices.device import Device
+    from slangrad.tensors.textures import Texture
 
 Command = Callable[[], object]
 
@@ -172,7 +172,8 @@ class CommandEncoder(_Recording):
         mip: int = 0,
     ) -> None:
         """Write an array as it is now to a level of a layer, or a list of arrays to all levels of the first layer, then
-        to those of the next. ValueError for shapes that do not fit, CommandError (E1021) for other textures and counts."""
+        to those of the next. ValueError for shapes that do not fit, CommandError (E1021) for other textures and other
+        numbers of arrays."""
         self._check_texture(texture)
         if isinstance(data, (list, tuple)):
             places = [(k, m) for k in range(texture.layer_count) for m in range(texture.mip_count)]
@@ -191,9 +192,8 @@ class CommandEncoder(_Recording):
         self._check_texture(texture)
         self.record(texture.generate_mips)
 
-    def _check_texture(self, texture: object) -> None:
-        storage = getattr(texture, "storage", None)
-        if not is_texture_type(type(texture)) or storage.runtime is not self.device.runtime:
+    def _check_texture(self, texture: HostValue) -> None:
+        if not is_texture_type(type(texture)) or texture.storage.runtime is not self.device.runtime:
             raise CommandError("E1021", "texture: a texture of the encoder's device is needed")
 
     def check_range(self, buffer: Buffer, offset: int, size: int, title: str) -> None:

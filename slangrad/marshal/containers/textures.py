@@ -190,7 +190,11 @@ ADDRESSES = {TAKEN: attrgetter("_grad_in.address"), GIVEN: attrgetter("_grad_out
 
 def _memory(texture: Texture) -> StridedMemory:
     return StridedMemory(
-        texture.address, (texture.texel_count * texture.texels.element_size,), (1,), 1, texture.storage.runtime
+        texture.address,
+        (texture.texel_count * texture.texels.element_size,),
+        (1,),
+        1,
+        texture.storage.runtime,
     )
 
 
