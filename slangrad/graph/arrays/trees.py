@@ -92,14 +92,11 @@ def filled(tree: T, values: Iterator[object], replaced: Callable[[object], bool]
 def structure(tree: object, arrays: list[ArrayValue]) -> object:
     """A value that is equal for trees of the same form and the same values beside arrays; these are appended to
     `arrays`."""
-    kind = type(tree)
-    if kind is tuple or kind is list:  # most trees, and each call walks them
-        return kind, tuple([structure(part, arrays) for part in tree])
+    if type(tree) is tuple or type(tree) is list:  # most trees, and each call walks them
+        return type(tree), tuple([structure(part, arrays) for part in tree])
     if is_array(tree):
         arrays.append(tree)
         return "*"
-    if kind is dict and not tree:
-        return kind
     parts = parts_of(tree)
     if parts is None:
         return _exact(tree)
