@@ -27,6 +27,7 @@ _HOMES = {
                                                  "push_current_device",
     "slangrad.api.devices.device":               "Device SHADER_PATH create_device create_torch_device "
                                                  "default_device",
+    "slangrad.api.devices.features":             "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.reports":              "HeapReport MemoryReport ShaderCacheStats",
     "slangrad.api.functional.function":          "Function",
     "slangrad.api.functional.instances":         "InstanceList InstanceTensor PackedArg pack",
@@ -36,7 +37,8 @@ _HOMES = {
                                                  "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
                                                  "ComputePassEncoder",
     "slangrad.api.kernels.fences":               "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
-    "slangrad.api.kernels.kernel":               "ComputeKernel ComputePipeline",
+    "slangrad.api.kernels.kernel":               "ComputeKernel",
+    "slangrad.api.kernels.pipeline":             "ComputePipeline",
     "slangrad.api.kernels.shader":               "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                                  "SpecializationArg TypeConformance",
     "slangrad.api.kernels.shader_block":         "ShaderBlock",
@@ -56,7 +58,6 @@ _HOMES = {
     "slangrad.call.gradient_check":              "GradientError",
     "slangrad.call.plans.shown_kernels":         "set_dump_generated_shaders set_dump_slang_intermediates "
                                                  "set_print_generated_shaders",
-    "slangrad.compat.features":                  "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.compat.logger":                    "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "
                                                  "LoggerOutput log log_debug log_debug_once log_error log_error_once "
                                                  "log_fatal log_fatal_once log_info log_info_once log_warn "

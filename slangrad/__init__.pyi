@@ -39,6 +39,11 @@ from slangrad.api.devices.device import Device as Device
 from slangrad.api.devices.device import create_device as create_device
 from slangrad.api.devices.device import create_torch_device as create_torch_device
 from slangrad.api.devices.device import default_device as default_device
+from slangrad.api.devices.features import AdapterInfo as AdapterInfo
+from slangrad.api.devices.features import DeviceInfo as DeviceInfo
+from slangrad.api.devices.features import DeviceLimits as DeviceLimits
+from slangrad.api.devices.features import Feature as Feature
+from slangrad.api.devices.features import ShaderModel as ShaderModel
 from slangrad.api.devices.reports import HeapReport as HeapReport
 from slangrad.api.devices.reports import MemoryReport as MemoryReport
 from slangrad.api.devices.reports import ShaderCacheStats as ShaderCacheStats
@@ -62,7 +67,7 @@ from slangrad.api.kernels.fences import QueryPool as QueryPool
 from slangrad.api.kernels.fences import QueryPoolDesc as QueryPoolDesc
 from slangrad.api.kernels.fences import QueryType as QueryType
 from slangrad.api.kernels.kernel import ComputeKernel as ComputeKernel
-from slangrad.api.kernels.kernel import ComputePipeline as ComputePipeline
+from slangrad.api.kernels.pipeline import ComputePipeline as ComputePipeline
 from slangrad.api.kernels.shader import ShaderProgram as ShaderProgram
 from slangrad.api.kernels.shader import ShaderStage as ShaderStage
 from slangrad.api.kernels.shader import SlangEntryPoint as SlangEntryPoint
@@ -105,11 +110,6 @@ from slangrad.call.gradient_check import GradientError as GradientError
 from slangrad.call.plans.shown_kernels import set_dump_generated_shaders as set_dump_generated_shaders
 from slangrad.call.plans.shown_kernels import set_dump_slang_intermediates as set_dump_slang_intermediates
 from slangrad.call.plans.shown_kernels import set_print_generated_shaders as set_print_generated_shaders
-from slangrad.compat.features import AdapterInfo as AdapterInfo
-from slangrad.compat.features import DeviceInfo as DeviceInfo
-from slangrad.compat.features import DeviceLimits as DeviceLimits
-from slangrad.compat.features import Feature as Feature
-from slangrad.compat.features import ShaderModel as ShaderModel
 from slangrad.compat.logger import ConsoleLoggerOutput as ConsoleLoggerOutput
 from slangrad.compat.logger import FileLoggerOutput as FileLoggerOutput
 from slangrad.compat.logger import LogFrequency as LogFrequency

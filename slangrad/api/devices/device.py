@@ -40,27 +40,28 @@ from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.torch_types import TORCH, has_gpu
 
 if TYPE_CHECKING:
+    from slangrad.api.devices import features as ABILITIES
     from slangrad.api.devices import reports as REPORTS
     from slangrad.api.functional.function import Function
     from slangrad.api.kernels import commands as COMMANDS
     from slangrad.api.kernels import fences as FENCES
     from slangrad.api.kernels import kernel as KERNEL
+    from slangrad.api.kernels import pipeline as PIPELINE
     from slangrad.api.kernels import shader_block as BLOCK
     from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.shader import ShaderProgram
     from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import CheckedProgram
-    from slangrad.compat import features as ABILITIES
     from slangrad.marshal.simple import samplers as SAMPLERS
     from slangrad.tensors import formats as FORMATS
     from slangrad.tensors import textures as TEXTURES
 else:
-    ABILITIES, REPORTS = Late("slangrad.compat.features"), Late("slangrad.api.devices.reports")
+    ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
-    SAMPLERS = Late("slangrad.marshal.simple.samplers")
+    SAMPLERS, PIPELINE = Late("slangrad.marshal.simple.samplers"), Late("slangrad.api.kernels.pipeline")
     FORMATS, TEXTURES = Late("slangrad.tensors.formats"), Late("slangrad.tensors.textures")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
@@ -286,13 +287,13 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     def create_compute_pipeline(
         self, program: ShaderProgram, defer_target_compilation: bool = False, label: str = ""
-    ) -> KERNEL.ComputePipeline:
+    ) -> PIPELINE.ComputePipeline:
         """The pipeline of a kernel, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
-        return KERNEL.ComputePipeline(program)
+        return PIPELINE.ComputePipeline(program)
 
     def create_root_shader_object(self, program: ShaderProgram) -> CURSOR.ShaderObject:
         """The parameters of a program, to be written by cursors."""
-        return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
+        return CURSOR.ShaderObject(PIPELINE.ComputePipeline(program))
 
     def create_texture(
         self,

@@ -20,7 +20,7 @@ from weakref import finalize
 import numpy as np
 
 from slangrad.api.kernels.fences import CommandQueueType, QueryPool
-from slangrad.api.kernels.kernel import ComputePipeline
+from slangrad.api.kernels.pipeline import ComputePipeline
 from slangrad.api.kernels.shader_cursor import ShaderObject
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, MemoryRegion

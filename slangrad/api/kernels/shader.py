@@ -37,7 +37,7 @@ from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
-    from slangrad.api.kernels.kernel import ComputePipeline
+    from slangrad.api.kernels.pipeline import ComputePipeline
     from slangrad.api.sessions.session import LoadedModule, SlangSession
     from slangrad.check.modules import CheckedProgram
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, ParameterSlot
+from slangrad.api.kernels.pipeline import BlockSlot, ComputePipeline, ParameterSlot
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.binding.request import Tree, put
