@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import prod
 from os import PathLike
 from typing import Any, overload
@@ -582,8 +583,9 @@ def _named(dtype: object, program_layout: Any) -> object:
     return dtype if declared is None else declared
 
 
+@lru_cache(maxsize=1024)  # results of calls have few shapes
 def _whole(shape: Shape) -> View:
-    return View(shape, contiguous_strides(shape), 0)
+    return View(shape, Shape(contiguous_strides(shape)), 0)
 
 
 def _allocate(
