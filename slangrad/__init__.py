@@ -19,14 +19,15 @@ _HOMES = {
     "numpy":                                     "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
                                                  "uint64 uint8",
     "slangrad":                                  "graph math optim platform",
+    "slangrad.api.devices.create":               "create_device create_torch_device default_device",
     "slangrad.api.devices.current":              "create_buffer create_command_encoder create_compute_kernel "
                                                  "create_compute_pipeline create_fence create_query_pool "
                                                  "create_root_shader_object create_shader_object "
                                                  "create_slang_session current_device link_program load_module "
                                                  "load_module_from_source load_program pop_current_device "
                                                  "push_current_device",
-    "slangrad.api.devices.device":               "Device SHADER_PATH create_device create_torch_device "
-                                                 "default_device",
+    "slangrad.api.devices.device":               "Device SHADER_PATH",
+    "slangrad.api.devices.features":             "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.reports":              "HeapReport MemoryReport ShaderCacheStats",
     "slangrad.api.functional.function":          "Function",
     "slangrad.api.functional.instances":         "InstanceList InstanceTensor PackedArg pack",
@@ -36,7 +37,8 @@ _HOMES = {
                                                  "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
                                                  "ComputePassEncoder",
     "slangrad.api.kernels.fences":               "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
-    "slangrad.api.kernels.kernel":               "ComputeKernel ComputePipeline",
+    "slangrad.api.kernels.kernel":               "ComputeKernel",
+    "slangrad.api.kernels.pipeline":             "ComputePipeline",
     "slangrad.api.kernels.shader":               "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                                  "SpecializationArg TypeConformance",
     "slangrad.api.kernels.shader_block":         "ShaderBlock",
@@ -56,7 +58,6 @@ _HOMES = {
     "slangrad.call.gradient_check":              "GradientError",
     "slangrad.call.plans.shown_kernels":         "set_dump_generated_shaders set_dump_slang_intermediates "
                                                  "set_print_generated_shaders",
-    "slangrad.compat.features":                  "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.compat.logger":                    "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "
                                                  "LoggerOutput log log_debug log_debug_once log_error log_error_once "
                                                  "log_fatal log_fatal_once log_info log_info_once log_warn "

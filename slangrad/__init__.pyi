@@ -18,6 +18,9 @@ from slangrad import graph as graph
 from slangrad import math as math
 from slangrad import optim as optim
 from slangrad import platform as platform
+from slangrad.api.devices.create import create_device as create_device
+from slangrad.api.devices.create import create_torch_device as create_torch_device
+from slangrad.api.devices.create import default_device as default_device
 from slangrad.api.devices.current import create_buffer as create_buffer
 from slangrad.api.devices.current import create_command_encoder as create_command_encoder
 from slangrad.api.devices.current import create_compute_kernel as create_compute_kernel
@@ -36,9 +39,11 @@ from slangrad.api.devices.current import pop_current_device as pop_current_devic
 from slangrad.api.devices.current import push_current_device as push_current_device
 from slangrad.api.devices.device import SHADER_PATH as SHADER_PATH
 from slangrad.api.devices.device import Device as Device
-from slangrad.api.devices.device import create_device as create_device
-from slangrad.api.devices.device import create_torch_device as create_torch_device
-from slangrad.api.devices.device import default_device as default_device
+from slangrad.api.devices.features import AdapterInfo as AdapterInfo
+from slangrad.api.devices.features import DeviceInfo as DeviceInfo
+from slangrad.api.devices.features import DeviceLimits as DeviceLimits
+from slangrad.api.devices.features import Feature as Feature
+from slangrad.api.devices.features import ShaderModel as ShaderModel
 from slangrad.api.devices.reports import HeapReport as HeapReport
 from slangrad.api.devices.reports import MemoryReport as MemoryReport
 from slangrad.api.devices.reports import ShaderCacheStats as ShaderCacheStats
@@ -62,7 +67,7 @@ from slangrad.api.kernels.fences import QueryPool as QueryPool
 from slangrad.api.kernels.fences import QueryPoolDesc as QueryPoolDesc
 from slangrad.api.kernels.fences import QueryType as QueryType
 from slangrad.api.kernels.kernel import ComputeKernel as ComputeKernel
-from slangrad.api.kernels.kernel import ComputePipeline as ComputePipeline
+from slangrad.api.kernels.pipeline import ComputePipeline as ComputePipeline
 from slangrad.api.kernels.shader import ShaderProgram as ShaderProgram
 from slangrad.api.kernels.shader import ShaderStage as ShaderStage
 from slangrad.api.kernels.shader import SlangEntryPoint as SlangEntryPoint
@@ -105,11 +110,6 @@ from slangrad.call.gradient_check import GradientError as GradientError
 from slangrad.call.plans.shown_kernels import set_dump_generated_shaders as set_dump_generated_shaders
 from slangrad.call.plans.shown_kernels import set_dump_slang_intermediates as set_dump_slang_intermediates
 from slangrad.call.plans.shown_kernels import set_print_generated_shaders as set_print_generated_shaders
-from slangrad.compat.features import AdapterInfo as AdapterInfo
-from slangrad.compat.features import DeviceInfo as DeviceInfo
-from slangrad.compat.features import DeviceLimits as DeviceLimits
-from slangrad.compat.features import Feature as Feature
-from slangrad.compat.features import ShaderModel as ShaderModel
 from slangrad.compat.logger import ConsoleLoggerOutput as ConsoleLoggerOutput
 from slangrad.compat.logger import FileLoggerOutput as FileLoggerOutput
 from slangrad.compat.logger import LogFrequency as LogFrequency

@@ -81,11 +81,11 @@ PATHS = {
 }
 # The modules of names that are not public in the package.
 _HOMES = {
+    "slangrad.api.functional.call_data":      "AccessType BoundCall BoundCallRuntime BoundVariable "
+                                              "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
     "slangrad.api.functional.instances":      "InstanceDifferentiableBuffer",
     "slangrad.api.reflection.slang_layout":   "SlangFunction SlangProgramLayout",
     "slangrad.compat.arguments":              "ReturnContext",
-    "slangrad.compat.call_data":              "AccessType BoundCall BoundCallRuntime BoundVariable "
-                                              "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
     "slangrad.compat.marshall":               f"{_MARSHALLS} {_CODE}",
     "slangrad.compat.type_resolution":        f"{_LOOKUP} {_QUESTIONS} ResolutionDiagnostic ResolveResult SlangLayout "
                                               "TShapeOrTuple find_type_layout_for_buffer resolve_function unpack_args "
