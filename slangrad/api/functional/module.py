@@ -107,10 +107,12 @@ class Module(Unique, Names):
 
     @property
     def view(self) -> Reflection:
+        """The declarations of the module, as the checker sees them."""
         return self.known.view
 
     @property
     def types(self) -> ModuleTypes:
+        """The types that the module and its imports declare."""
         return self.known.all_types
 
     @staticmethod
