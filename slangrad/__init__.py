@@ -19,14 +19,14 @@ _HOMES = {
     "numpy":                                     "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
                                                  "uint64 uint8",
     "slangrad":                                  "graph math optim platform",
+    "slangrad.api.devices.create":               "create_device create_torch_device default_device",
     "slangrad.api.devices.current":              "create_buffer create_command_encoder create_compute_kernel "
                                                  "create_compute_pipeline create_fence create_query_pool "
                                                  "create_root_shader_object create_shader_object "
                                                  "create_slang_session current_device link_program load_module "
                                                  "load_module_from_source load_program pop_current_device "
                                                  "push_current_device",
-    "slangrad.api.devices.device":               "Device SHADER_PATH create_device create_torch_device "
-                                                 "default_device",
+    "slangrad.api.devices.device":               "Device SHADER_PATH",
     "slangrad.api.devices.features":             "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.reports":              "HeapReport MemoryReport ShaderCacheStats",
     "slangrad.api.functional.function":          "Function",

@@ -18,6 +18,9 @@ from slangrad import graph as graph
 from slangrad import math as math
 from slangrad import optim as optim
 from slangrad import platform as platform
+from slangrad.api.devices.create import create_device as create_device
+from slangrad.api.devices.create import create_torch_device as create_torch_device
+from slangrad.api.devices.create import default_device as default_device
 from slangrad.api.devices.current import create_buffer as create_buffer
 from slangrad.api.devices.current import create_command_encoder as create_command_encoder
 from slangrad.api.devices.current import create_compute_kernel as create_compute_kernel
@@ -36,9 +39,6 @@ from slangrad.api.devices.current import pop_current_device as pop_current_devic
 from slangrad.api.devices.current import push_current_device as push_current_device
 from slangrad.api.devices.device import SHADER_PATH as SHADER_PATH
 from slangrad.api.devices.device import Device as Device
-from slangrad.api.devices.device import create_device as create_device
-from slangrad.api.devices.device import create_torch_device as create_torch_device
-from slangrad.api.devices.device import default_device as default_device
 from slangrad.api.devices.features import AdapterInfo as AdapterInfo
 from slangrad.api.devices.features import DeviceInfo as DeviceInfo
 from slangrad.api.devices.features import DeviceLimits as DeviceLimits

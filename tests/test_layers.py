@@ -178,3 +178,17 @@ def test_rooms_have_15_files_at_most_and_a_sentence(folder: str) -> None:
 def test_every_folder_says_what_it_is() -> None:
     silent = [f.relative_to(ROOT) for f in FILES if not ast.get_docstring(ast.parse(f.read_text()))]
     assert not silent
+
+
+def test_each_pass_has_a_test_of_its_own() -> None:
+    """Tests of passes and of analyses are in the folders of their names, and import them."""
+    tests = "".join(
+        file.read_text()
+        for folder in ("opt", "flatten", "spmd", "delayed")
+        for file in (ROOT / "tests" / folder).glob("*.py")
+    )
+    passes = set(modules_of("No pass asks another")) | {
+        f"slangrad.spmd.{name}"
+        for name in ("coarse", "group_values", "records", "shapes", "uniformity", "widen", "width")
+    }
+    assert not [name for name in passes if f"from {name} import" not in tests]

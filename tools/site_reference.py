@@ -18,8 +18,8 @@ from slangrad.marshal.host import vectors
 
 # Which homes of names make a part of the page; all homes that are in none come last.
 PARTS = {
-    "Devices and sessions": "api.devices.device api.sessions.desc base.options api.devices.features "
-    "api.sessions.session runtime.device api.devices.current api.devices.reports "
+    "Devices and sessions": "api.devices.device api.devices.create api.sessions.desc base.options "
+    "api.devices.features api.sessions.session runtime.device api.devices.current api.devices.reports "
     "api.sessions.hot_reload",
     "Modules and functions": "api.functional.module api.functional.function api.functional.struct "
     "api.functional.instances marshal.registry",

@@ -266,7 +266,8 @@ def register_type(
     update: Callable[[object, object], object] | None = None,
 ) -> None:
     """Register a class of wrappers: calls replace an object of it, or of a subclass, by `value_of(object)`. After a
-    call `update(object, value)` runs.
+    call `update(object, value)` runs. CallError (E1001) for a class with built-in support, and for what is no class
+    or cannot be called.
     """
     if not isinstance(kind, type) or not callable(value_of):
         raise CallError("E1001", "register_type takes a class and a callable")

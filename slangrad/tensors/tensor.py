@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import prod
 from os import PathLike
 from typing import Any, overload
@@ -205,7 +206,7 @@ class Tensor(StridedView):
         that GPU, or on the host and is copied.
 
         Read-only memory becomes a read-only tensor. `copy`: False refuses memory that cannot be shared, True always
-        copies; None copies only if it cannot be shared.
+        copies; None copies only if it cannot be shared. BufferError for memory that `copy=False` would have to copy.
         """
         element = None if dtype is None else find_element_type(dtype)
         if not runtime_of(device).reaches_host and EXCHANGE.is_on_gpu(source):
@@ -366,7 +367,8 @@ class Tensor(StridedView):
         """A strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
 
         With `dtype` the memory is seen as elements of that type, which shape, strides and offset count. Without a
-        shape the last dimension grows or shrinks with the size of the elements.
+        shape the last dimension grows or shrinks with the size of the elements. TypeError without shape and dtype,
+        ValueError for a tensor whose gradients have other strides.
         """
         if shape is None and dtype is None:
             raise TypeError("shape: give the size of each dimension, or a dtype")
@@ -412,7 +414,7 @@ class Tensor(StridedView):
         return _make(self.storage, self.element_type, self._dtype, view)
 
     def point_to(self, target: Tensor) -> None:
-        """Become a view of the memory of another tensor of the same shape and element type."""
+        """Become a view of the memory of a tensor of the same shape, element type and usage; ValueError for others."""
         if self.shape != _checked(target, "target").shape:
             raise ValueError(
                 f"target: Shape of existing and new tensor view must match: {self.shape} and {target.shape}"
@@ -507,7 +509,7 @@ class Tensor(StridedView):
         return derivative_type(self.element_type), None
 
     def new_gradient(self, zero: bool = True) -> Tensor:
-        """A tensor for derivatives of this one, which is not attached to it."""
+        """A tensor for derivatives of this one, not attached to it. ValueError if the element type has none."""
         element, dtype = self._derivative()
         if element is None:
             raise ValueError(
@@ -581,8 +583,9 @@ def _named(dtype: object, program_layout: Any) -> object:
     return dtype if declared is None else declared
 
 
+@lru_cache(maxsize=1024)  # results of calls have few shapes
 def _whole(shape: Shape) -> View:
-    return View(shape, contiguous_strides(shape), 0)
+    return View(shape, Shape(contiguous_strides(shape)), 0)
 
 
 def _allocate(

@@ -97,7 +97,8 @@ class TextureDesc:
 
     @staticmethod
     def of(desc: TextureDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> TextureDesc:
-        """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
+        other objects and names."""
         if not isinstance(desc, (TextureDesc, Mapping, type(None))):
             raise TypeError(f"desc: expected a TextureDesc or a dict, not {desc!r}")
         values = {**(desc if isinstance(desc, Mapping) else {}), **named}

@@ -132,7 +132,7 @@ def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
 
 
 def test_a_device_for_torch_is_one_as_all_others(no_current_device, monkeypatch) -> None:
-    monkeypatch.setattr("slangrad.api.devices.device.has_gpu", lambda: False)
+    monkeypatch.setattr("slangrad.api.devices.create.has_gpu", lambda: False)
     assert spy.create_torch_device(include_paths=[spy.SHADER_PATH]).type == spy.DeviceType.cpu
     assert spy.create_torch_device("cpu", torch_device="cpu").type == spy.DeviceType.cpu
     for wrong, message in (

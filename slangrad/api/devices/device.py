@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
+from slangrad.api.devices.current import is_current, pop_current_device, push_current_device
 from slangrad.api.devices.textures import MakesTextures
 from slangrad.api.sessions.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOptions
@@ -28,7 +28,7 @@ from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
-from slangrad.base.process.forks import BRIEF, WORK, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.base.process.threads import WeakBag
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
@@ -38,7 +38,6 @@ from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import TORCH, has_gpu
 
 if TYPE_CHECKING:
     from slangrad.api.devices import features as ABILITIES
@@ -193,7 +192,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
     @staticmethod
     def enumerate_adapters(type: DeviceType | str | None = None) -> list[ABILITIES.AdapterInfo]:
         """The adapters for `create_device`: the machine's processors, for `cpu` and `automatic`."""
-        return [ABILITIES.AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
+        return [ABILITIES.AdapterInfo(_processor())] if name_of(type) in CPU_NAMES else []
 
     def set_cuda_context_current(self) -> None:
         """Nothing: this device has no context of CUDA."""
@@ -257,6 +256,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
         return self.hot_reload.callbacks.add(callback)
 
     def unregister_shader_hot_reload_callback(self, callback_id: int) -> None:
+        """Remove a callback by the number that its registration gave."""
         self.hot_reload.callbacks.remove(callback_id)
 
     # --- Modules and kernels ---
@@ -277,7 +277,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
         return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options, cache_path)
 
     def create_compute_kernel(self, program: ShaderProgram) -> KERNEL.ComputeKernel:
-        """Compile the first entry point of a program."""
+        """Compile the first entry point of a program. CallError (E1020) for other objects."""
         if not isinstance(program, SHADER.ShaderProgram):
             note = "link_program() and load_program() give one"
             raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
@@ -368,7 +368,9 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
     def submit_command_buffer(
         self, command_buffer: COMMANDS.CommandBuffer, queue: object = None, cuda_stream: object = None
     ) -> int:
-        """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`."""
+        """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`.
+        CommandError (E1021) for other objects, and for buffers of another device.
+        """
         if not isinstance(command_buffer, COMMANDS.CommandBuffer):
             kind = type(command_buffer).__name__
             raise COMMANDS.CommandError(
@@ -452,70 +454,6 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
         self.runtime.precede(cuda_stream)
 
 
-def create_device(
-    type: DeviceType | str | None = None,
-    backend: str | None = None,
-    include_paths: Iterable[str | Path] = (),
-    **described: HostValue,
-) -> Device:
-    """A new device, which becomes the current one: the processors, an NVIDIA GPU, or the interpreter of the IR.
-
-    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these; "cuda:1" is the second GPU.
-    `backend` is "cuda" for a GPU, and "cpu" or
-    "interpreter" else, by default what SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`,
-    after the folder of the importing file. `described` are arguments of `Device` (`options`, `defines`,
-    `compiler_options`) and fields of a DeviceDesc.
-    CallError (E1015) for devices and backends that do not exist; TypeError for unknown names.
-    """
-    return Device(type, backend, include_paths, **described)
-
-
-def default_device() -> Device:
-    """The current device, else one of the machine's processors that is made once and does not become current."""
-    try:
-        return current_device()
-    except CallError:
-        return _processors()
-
-
-def host_device() -> Device:
-    """The default device if the host reaches its memory, else one of the machine's processors that is made once."""
-    device = default_device()
-    return device if device.runtime.reaches_host else _processors()
-
-
-def _processors() -> Device:
-    """A device that is made once and does not become current."""
-    with _making_default:
-        if not _default:
-            _default.append(create_device())
-            pop_current_device()
-    return _default[0]
-
-
-def create_torch_device(
-    type: DeviceType | str | None = None,
-    torch_device: object = None,
-    include_paths: Iterable[str | Path] = (),
-    **described: object,
-) -> Device:
-    """`create_device` for PyTorch's tensors on a device of PyTorch: that GPU for "cuda:1", the processors for "cpu".
-    Without a `torch_device` it is PyTorch's current GPU if PyTorch has one and the type permits it. CallError (E1015)
-    where `torch_device` is neither, or does not fit the type."""
-    kind, place = _name_of(type), "" if torch_device is None else str(torch_device)
-    wanted = place.partition(":")[0]
-    if wanted not in ("", CPU, CUDA):
-        message = f"torch_device: there is no backend for '{torch_device}'"
-        raise CallError("E1015", message, (), "pass 'cpu' or 'cuda'")
-    if wanted and kind not in (None, "automatic", wanted):
-        raise CallError("E1015", f"torch_device: '{place}' does not fit a device of type '{kind}'")
-    if place == CUDA or (not place and kind != CPU and has_gpu()):
-        place = f"{CUDA}:{TORCH.cuda.current_device()}"
-    return create_device(place or type, None, include_paths, **described)
-
-
-_default: list[Device] = []
-_making_default = kept_at_fork(threading.Lock(), WORK)
 # Devices that are neither closed nor garbage.
 _created: WeakBag[Device] = WeakBag()
 
@@ -524,12 +462,12 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _name_of(type: DeviceType | str | None) -> str | None:
+def name_of(type: DeviceType | str | None) -> str | None:
     return type.value if isinstance(type, DeviceType) else type
 
 
 def _backend(type: DeviceType | str | None, backend: str | None) -> str:
-    wanted = _name_of(type)
+    wanted = name_of(type)
     if wanted not in (*CPU_NAMES, CUDA):
         message = f"type: there is no backend for '{wanted}'"
         raise CallError("E1015", message, (), "leave it out, or pass DeviceType.cpu or DeviceType.cuda")

@@ -237,7 +237,9 @@ class Function(Unique):
         return self._with(map_positional=args, map_named=kwargs)
 
     def set(self, /, *args: object, **kwargs: object) -> Function:
-        """Values outside of functions: by name, as a dict, or a callable that returns a dict, run in each call."""
+        """Values outside of functions: by name, as a dict, or a callable that returns a dict, run in each call.
+        CallError (E1013) for anything else.
+        """
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):
@@ -249,7 +251,9 @@ class Function(Unique):
         return self._setting(values if isinstance(values, Mapping) else self._asking(values))
 
     def write(self, fn: Callable[..., object], *args: object, **kwargs: object) -> Function:
-        """Run `fn(cursor, *args, **kwargs)` in each call, which writes values outside of functions to a cursor."""
+        """Run `fn(cursor, *args, **kwargs)` in each call, which writes values outside of functions to a cursor.
+        CallError (E1013) for what cannot be called.
+        """
         if not callable(fn):
             raise CallError("E1013", f"write requires a callable, not {type(fn).__name__}")
 
@@ -296,7 +300,9 @@ class Function(Unique):
         )
 
     def thread_group_size(self, size: HostValue) -> Function:
-        """Threads of a group in x, y and z, for `dispatch`."""
+        """Threads of a group in x, y and z, for `dispatch`. CallError (E1014) unless these are positive and 1024 in
+        all at most.
+        """
         x, y, z = map(int, size)
         if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
             raise CallError("E1014", f"thread_group_size: {[x, y, z]} must be positive, 1024 in all at most")
@@ -305,7 +311,9 @@ class Function(Unique):
         return function
 
     def call_group_shape(self, shape: object) -> Function:
-        """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
+        """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together. CallError
+        (E1014) for other sizes.
+        """
         sizes = as_integers(shape, "call_group_shape")
         for dimension, size in enumerate(sizes):
             if size < 1:
@@ -417,6 +425,7 @@ class Function(Unique):
 
     @property
     def is_primal(self) -> bool:
+        """Whether a call computes the function itself, and no derivative."""
         return self._settings.mode == PRIMAL
 
     @property

@@ -116,12 +116,15 @@ class CommandEncoder(_Recording):
         self._pass: ComputePassEncoder | None = None
 
     def record(self, command: Command) -> None:
+        """Append a command. CommandError (E1021) after `finish()`."""
         if self._commands is None:
             raise CommandError("E1021", "Command encoder is finished", (), "make another one")
         self._commands.append(command)
 
     def finish(self) -> CommandBuffer:
-        """The recorded commands; nothing can be added afterwards."""
+        """The recorded commands; nothing can be added afterwards. CommandError (E1021) in an open pass, and the
+        second time.
+        """
         if self._pass is not None:
             raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
         commands, self._commands = self._commands, None
@@ -150,7 +153,9 @@ class CommandEncoder(_Recording):
         self.record(lambda: (buffer, runtime.clear(region)))
 
     def clear_tensor(self, tensor: StridedView) -> None:
-        """Set the elements of a tensor to zero, and nothing between them."""
+        """Set the elements of a tensor to zero, and nothing between them. CommandError (E1021) unless it is a tensor
+        of the encoder's device.
+        """
         if not isinstance(tensor, StridedView) or tensor.storage.runtime is not self.device.runtime:
             raise CommandError("E1021", "tensor: a tensor of the encoder's device is needed")
         tensor.storage.require_writes()
@@ -197,6 +202,7 @@ class CommandEncoder(_Recording):
             raise CommandError("E1021", "texture: a texture of the encoder's device is needed")
 
     def check_range(self, buffer: Buffer, offset: int, size: int, title: str) -> None:
+        """CommandError (E1021) unless the bytes lie in a buffer of the encoder's device."""
         if not isinstance(buffer, Buffer):
             raise CommandError("E1021", f"{title}: {type(buffer).__name__} is no buffer")
         if buffer.runtime is not self.device.runtime:
@@ -231,7 +237,9 @@ class CommandEncoder(_Recording):
     # --- Kernels ---
 
     def begin_compute_pass(self) -> ComputePassEncoder:
-        """A pass, in which pipelines are bound and launched; it is used with `with`, or ended by `end()`."""
+        """A pass, in which pipelines are bound and launched; it is used with `with`, or ended by `end()`.
+        CommandError (E1021) in another pass.
+        """
         if self._pass is not None:
             raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
         self._pass = ComputePassEncoder(self)
@@ -249,8 +257,9 @@ class CommandEncoder(_Recording):
         self.record(lambda: (used, runtime.launch(kernel, arguments, grid())))
 
     def execute_callback(self, callback: Callable[[None], object]) -> None:
-        """Call `callback(None)` between the commands; SlangPy passes a handle of the graphics card's commands
-        instead of None."""
+        """Call `callback(None)` between the commands; SlangPy passes a handle of the graphics card's commands instead
+        of None. CommandError (E1021) for what cannot be called.
+        """
         if not callable(callback):
             raise CommandError("E1021", f"execute_callback: {type(callback).__name__} cannot be called")
         self.record(lambda: callback(None))

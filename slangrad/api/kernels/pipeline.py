@@ -176,7 +176,7 @@ class ComputePipeline:
         return offsets
 
     def grid_of(self, thread_count: HostValue) -> Grid:
-        """Threads of whole groups."""
+        """Threads of whole groups. CallError (E1014) for more than 2^32 in a dimension."""
         x, y, z = thread_count if _is_three(thread_count) else _three(thread_count)
         if not (0 <= x <= MOST_THREADS and 0 <= y <= MOST_THREADS and 0 <= z <= MOST_THREADS):
             raise CallError("E1014", f"thread_count: {[x, y, z]} must be between 0 and 2^32 in x, y and z")
@@ -184,7 +184,7 @@ class ComputePipeline:
         return int(-(-x // gx) * gx), int(-(-y // gy) * gy), int(-(-z // gz) * gz)
 
     def pack(self, values: Scalars) -> bytes:
-        """The argument block. Addresses that were never written are not zero but None."""
+        """The argument block. Addresses that were never written are not zero but None. CallError (E1018) for these."""
         packer = self.compiled.packer
         if None in values:
             unset = [name for name, place in packer.places.items() if None in values[place]]
@@ -193,12 +193,13 @@ class ComputePipeline:
         return packed
 
     def check_written(self, written: Collection[ParameterSlot]) -> None:
-        """Every parameter that the kernel reads must have a value."""
+        """Every parameter that the kernel reads must have a value. CallError (E1018) for one without."""
         for slot in self.slots():
             if slot.at >= 0 and slot not in written:
                 raise missing(slot.name, slot.uniform.type)
 
     def slots(self) -> Iterator[ParameterSlot]:
+        """All parameters; of a block, its members."""
         for slot in (*self.globals.values(), *self.parameters.values()):
             yield from slot.members.values() if isinstance(slot, BlockSlot) else (slot,)
 
