@@ -11,6 +11,7 @@ from functools import partial
 from slangrad.api.functional.function import Function
 from slangrad.base.late import Late
 from slangrad.call.compiling.together import compile_together as compile_together
+from slangrad.call.compiling.together import worker_ahead as worker_ahead
 from slangrad.marshal.errors import CallError
 
 PIPELINE, SHADER = Late("slangrad.api.kernels.pipeline"), Late("slangrad.api.kernels.shader")
