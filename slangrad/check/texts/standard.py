@@ -25,7 +25,8 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
-TEXTURES = "std/texture.slang"  # has names without bodies, so that programs with them can be loaded
+# Files that have names without bodies, so that programs with them can be loaded.
+TEXTURES = ("std/texture.slang", "std/texture_more.slang")
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
     "math_functions",
     "math_functions_double",
@@ -41,6 +42,7 @@ NAMES = {  # parts that are read for texts that mention them
     "texel": TEXTURE_NAMES,
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
+    "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
 }
 
 
