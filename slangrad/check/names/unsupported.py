@@ -20,7 +20,9 @@ class Refusal:
     note: str
 
 
-TEXTURE = "such textures are not supported; use Texture1D, Texture2D, Texture3D, TextureCube, arrays of these, or a tensor"
+TEXTURE = (
+    "such textures are not supported; use Texture1D, Texture2D, Texture3D, TextureCube, arrays, or a tensor"
+)
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
 FLOATS = "there are half, float and double"

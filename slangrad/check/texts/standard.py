@@ -55,7 +55,8 @@ def files(store: Store) -> list[ast.Module]:
 def parts_named_in(texts: Iterable[str]) -> set[str]:
     """The parts of the library that a program of these texts has besides."""
     read = list(texts)
-    return {part for part, names in NAMES.items() if any(map(names.search, read))}
+    named = {part for part, names in NAMES.items() if any(map(names.search, read))}
+    return named | {"texel", "texel_format", "texture"} if "texture_more" in named else named
 
 
 def parts(names: Iterable[str], store: Store) -> list[ast.Module]:
