@@ -63,6 +63,9 @@ _HOMES = {
                                                  "log_fatal log_fatal_once log_info log_info_once log_warn "
                                                  "log_warn_once",
     "slangrad.compat.tools":                     "SHA1 Timer",
+    "slangrad.images.bitmap":                    "Bitmap",
+    "slangrad.images.files":                     "ImageError",
+    "slangrad.images.loader":                    "TextureLoader",
     "slangrad.marshal.containers.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.marshal.errors":                   "BoundVariableException CallError KernelGenException "
                                                  "ResolveException",
@@ -82,14 +85,21 @@ _HOMES = {
                                                  "get_format_info",
     "slangrad.tensors.shape":                    "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
-    "slangrad.tensors.textures":                 "ALL_LAYERS ALL_MIPS Texture TextureDesc TextureType TextureUsage",
+    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS TextureDesc TextureType TextureUsage",
+    "slangrad.tensors.textures":                 "SubresourceRange Texture TextureView TextureViewDesc",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ALIASES = {"NDBuffer": "Tensor", "float16_t": "float16"}
-_PATHS = ("bindings", "reflection", "types")  # modules of SlangPy that programs use without an import
+_PATHS = (
+    "bindings",
+    "reflection",
+    "tev",
+    "thread",
+    "types",
+)  # modules of SlangPy that programs use without an import
 
 
 class _Paths:

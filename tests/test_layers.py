@@ -52,10 +52,12 @@ LATE_MODULES = {
     ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
     ("api", "slangrad.api.reflection.slang_layout"),  # reflection
     ("api", "slangrad.tensors.formats"),
-    ("api", "slangrad.tensors.textures"),  # textures
+    ("api", "slangrad.tensors.texture_desc"),  # textures
+    ("api", "slangrad.tensors.textures"),
     ("api", "slangrad.marshal.containers.textures"),
     ("api", "slangrad.marshal.simple.samplers"),
     ("marshal", "slangrad.marshal.containers.textures"),
+    ("marshal", "slangrad.tensors.texture_desc"),
     ("marshal", "slangrad.tensors.textures"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("cli", "rich.console"),  # what only some commands need
@@ -72,8 +74,10 @@ LATE_MODULES = {
     ("tensors", "slangrad.marshal.host.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.gpu_exchange"),
-    ("tensors", "slangrad.tensors.images"),
-    ("tensors", "PIL.Image"),
+    ("tensors", "slangrad.images.pixels"),
+    ("tensors", "slangrad.images.bitmap"),
+    ("images", "PIL.Image"),
+    ("images", "OpenImageIO"),
     ("tensors", "slangrad.api.devices.current"),  # the device of what is unpickled
 }
 

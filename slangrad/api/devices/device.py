@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from slangrad.api.devices.current import is_current, pop_current_device, push_current_device
+from slangrad.api.devices.textures import MakesTextures
 from slangrad.api.sessions.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOptions
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
@@ -52,16 +53,13 @@ if TYPE_CHECKING:
     from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import CheckedProgram
-    from slangrad.marshal.simple import samplers as SAMPLERS
     from slangrad.tensors import formats as FORMATS
-    from slangrad.tensors import textures as TEXTURES
 else:
     ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
-    SAMPLERS, PIPELINE = Late("slangrad.marshal.simple.samplers"), Late("slangrad.api.kernels.pipeline")
-    FORMATS, TEXTURES = Late("slangrad.tensors.formats"), Late("slangrad.tensors.textures")
+    FORMATS, PIPELINE = Late("slangrad.tensors.formats"), Late("slangrad.api.kernels.pipeline")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
 
@@ -69,7 +67,7 @@ CPU, CUDA = "cpu", "cuda"
 CPU_NAMES = (None, "automatic", CPU)
 
 
-class Device(Unique, RecordingCallbacks, LoadsModules):
+class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
     """Runs functions and kernels, and has their modules, memory and settings. The newest device is current
     (`current_device`); `with device:` makes another one current inside. `close()` ends its use."""
 
@@ -294,35 +292,6 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     def create_root_shader_object(self, program: ShaderProgram) -> CURSOR.ShaderObject:
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(PIPELINE.ComputePipeline(program))
-
-    def create_texture(
-        self,
-        desc: TEXTURES.TextureDesc | Mapping[str, HostValue] | None = None,
-        *,
-        data: AnyArray | None = None,
-        **named: HostValue,
-    ) -> TEXTURES.Texture:
-        """Texels of a `format`, in `width`, `height` and `depth` as far as the `type` has them, with `array_length`
-        layers and `mip_count` levels of detail (`ALL_MIPS`: down to one texel). These and the other fields of a
-        TextureDesc are given as a desc, a dict or by name; the type is `texture_2d` if none is given.
-
-        `data` are the texels of the first level, rows first, layers before them and channels last; all others are
-        zero. ValueError where sizes do not fit together, TypeError for what is of another type, CallError (E9001)
-        for formats and types that are not supported.
-        """
-        try:
-            return TEXTURES.Texture(self, TEXTURES.TextureDesc.of(desc, named), data)
-        except TEXTURES.UnsupportedTexture as error:
-            raise CallError(error.code, f"create_texture: {error.reason}") from None
-
-    def create_sampler(
-        self, desc: SAMPLERS.SamplerDesc | Mapping[str, HostValue] | None = None, **named: HostValue
-    ) -> SAMPLERS.Sampler:
-        """How values between texels and outside of a texture are found: `min_filter`, `mag_filter` and `mip_filter`,
-        `address_u` to `address_w`, `border_color`, `mip_lod_bias`, `min_lod`, `max_lod`. They are given as a desc, a
-        dict or by name; without them filters blend and textures repeat. TypeError and ValueError for what makes no
-        sampler, CallError (E9001) for what is not supported."""
-        return SAMPLERS.Sampler(self, SAMPLERS.SamplerDesc.of(desc, named))
 
     def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:

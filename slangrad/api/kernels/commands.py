@@ -10,7 +10,7 @@ A command buffer keeps the objects of its commands alive. Values of parameters a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -22,6 +22,7 @@ import numpy as np
 from slangrad.api.kernels.fences import CommandQueueType, QueryPool
 from slangrad.api.kernels.pipeline import ComputePipeline
 from slangrad.api.kernels.shader_cursor import ShaderObject
+from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, MemoryRegion
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
@@ -30,6 +31,7 @@ from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
+    from slangrad.tensors.textures import Texture
 
 Command = Callable[[], object]
 
@@ -165,6 +167,39 @@ class CommandEncoder(_Recording):
         self.check_range(buffer, offset, source.nbytes, "upload")
         buffer.require_writes()
         self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
+
+    def upload_texture_data(
+        self,
+        texture: Texture,
+        data: AnyArray | Sequence[AnyArray] | None = None,
+        *,
+        layer: int = 0,
+        mip: int = 0,
+    ) -> None:
+        """Write an array as it is now to a level of a layer, or a list of arrays to all levels of the first layer, then
+        to those of the next. ValueError for shapes that do not fit, CommandError (E1021) for other textures and other
+        numbers of arrays."""
+        self._check_texture(texture)
+        if isinstance(data, (list, tuple)):
+            places = [(k, m) for k in range(texture.layer_count) for m in range(texture.mip_count)]
+            if len(data) != len(places):
+                message = f"data: {len(data)} arrays for {len(places)} levels of all layers"
+                raise CommandError("E1021", message)
+            for (k, m), array in zip(places, data):
+                self.upload_texture_data(texture, array, layer=k, mip=m)
+            return
+        source = as_source(data, "data").copy()
+        texture.check_data(source, layer, mip)
+        self.record(lambda: texture.copy_from_numpy(source, layer, mip))
+
+    def generate_mips(self, texture: Texture) -> None:
+        """Make all levels of a texture from its first, as `texture.generate_mips()` does."""
+        self._check_texture(texture)
+        self.record(texture.generate_mips)
+
+    def _check_texture(self, texture: HostValue) -> None:
+        if not is_texture_type(type(texture)) or texture.storage.runtime is not self.device.runtime:
+            raise CommandError("E1021", "texture: a texture of the encoder's device is needed")
 
     def check_range(self, buffer: Buffer, offset: int, size: int, title: str) -> None:
         """CommandError (E1021) unless the bytes lie in a buffer of the encoder's device."""

@@ -41,7 +41,7 @@ from slangrad.marshal.reflection.model import (
 )
 from slangrad.tensors.shape import Shape
 
-TEXTURE_WORDS = Late("slangrad.tensors.textures")
+TEXTURE_WORDS = Late("slangrad.tensors.texture_desc")
 
 
 class SlangType:
