@@ -70,7 +70,7 @@ CODES: dict[str, str] = {
     "E0323": "unsuitable type",
     "E0324": "accessor",
     "E0325": "infinite size",
-    "E0326": "import in a circle",
+    "E0326": "module that imports itself",
     "E0327": "module not found",
     "E0328": "unknown attribute",
     "E0329": "argument of an attribute",

@@ -76,7 +76,7 @@ NOT_DIFFERENTIABLE = frozenset((
     "WavePrefixCountBits", "WavePrefixProduct", "WavePrefixSum", "WaveReadLaneAt", "WaveReadLaneFirst",
     "WaveClusteredRotate", "WaveRotate", "WaveShuffle", "all", "and", "any", "asdouble", "asfloat", "asfloat16", "asint", "asint16",
     "asuint", "asuint16", "bit_cast", "bitfieldExtract", "bitfieldInsert", "countbits", "dot2add",
-    "dot4add_i8packed", "dot4add_u8packed", "f16tof32", "f32tof16", "f32tof16_", "firstbithigh", "firstbitlow",
+    "dot4add_i8packed", "dot4add_u8packed", "f16tof32", "f32tof16", "getStringHash", "f32tof16_", "firstbithigh", "firstbitlow",
     "isfinite", "isinf", "isnan", "loadCoherent", "storeCoherent", "makeArrayFromElement", "nextafter", "or", "packHalf2x16",
     "packSnorm2x16", "packSnorm4x8", "packUnorm2x16", "packUnorm4x8", "pack_clamp_s8", "pack_clamp_u8",
     "pack_s8", "pack_u8", "pcg_hash", "philox", "printf", "random_float", "random_normal", "reinterpret",

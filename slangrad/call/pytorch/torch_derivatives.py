@@ -35,7 +35,7 @@ from slangrad.marshal.protocol.marshal import BoundNode, Composite, Leaf, Progra
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 if TYPE_CHECKING:
-    from slangrad.call.binding.bind import BoundArgument, BoundCall
+    from slangrad.call.binding.bind import Binding, BoundArgument
     from slangrad.call.binding.binding import Binder
     from slangrad.call.binding.program import FoundFunction
     from slangrad.call.sessions import SessionGeneration
@@ -147,10 +147,8 @@ class GradientPage:
             raise _without_derivative(leaf)
         rank = leaf.type.arguments[1]
         element, tangent = (f"{spell_on_page(leaf.content)}, {rank}", f"{self.tangent(leaf.content)}, {rank}")
-        fields = [
-            getattr(self, f"_{field_name}")(k, element, tangent, index, own_map)
-            for field_name in composed.fields
-        ]
+        makers = {"input": self._input, "cotangent": self._cotangent, "gradient": self._gradient}
+        fields = [makers[name](k, element, tangent, index, own_map) for name in composed.fields]
         kinds, names = zip(*fields)
         kind = f"{composed.name}<{', '.join((element, *kinds))}>"
         self.before.append(f"{kind} whole{k} = {{ {', '.join(names)} }};")
@@ -216,7 +214,7 @@ class GradientPage:
 
 
 def reverse_site(
-    site: TorchSite, wanted: tuple[int, ...], bound: Callable[[], BoundCall]
+    site: TorchSite, wanted: tuple[int, ...], bound: Callable[[], Binding]
 ) -> tuple[TorchSite, Arrange]:
     """The site of the gradients of these slots, made once. `bound`: how `bwds` of the site is called."""
     follower: tuple[TorchSite, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
@@ -224,7 +222,7 @@ def reverse_site(
     return follower
 
 
-def _make(site: TorchSite, wanted: tuple[int, ...], bound: BoundCall) -> tuple[TorchSite, Arrange]:
+def _make(site: TorchSite, wanted: tuple[int, ...], bound: Binding) -> tuple[TorchSite, Arrange]:
     page = GradientPage(site, wanted, site.caller.binder.types)
     sources, function = iter(bound.sources), bound.function
     for k, (argument, parameter) in enumerate(zip(bound.arguments, function.parameters)):

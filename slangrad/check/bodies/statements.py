@@ -88,7 +88,11 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
 
 
 def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
+    """A variable may have the name of a parameter, which it hides from here on."""
     earlier = scope.names.get(declaration.name, [])
+    if earlier and all(isinstance(other, ast.Parameter) for other in earlier):
+        scope.names[declaration.name] = []
+        return
     overloads = isinstance(declaration, ast.Function) and all(
         isinstance(other, ast.Function) for other in earlier
     )

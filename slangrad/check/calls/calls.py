@@ -53,7 +53,7 @@ from slangrad.check.model.types import (
     Type,
     Vector,
     element_of,
-    vector,
+    with_element,
 )
 from slangrad.check.names.generic_arguments import apply_arguments
 from slangrad.check.names.members import fail, follow_pointer, refuse
@@ -134,7 +134,7 @@ def call_overload(
     if match is None:
         return ERROR
     this = object_of_call(scope, node.span, match)
-    node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    node.ref = checked.FunctionCall(match.target, this, commit_match(scope, match))
     require_try(scope, node, match)
     warn_of_lost_gradients(scope.checker, node.ref)
     return match.signature.result
@@ -180,7 +180,7 @@ def _discriminator(span: Span, discriminator: checked.Base | None, kind: Type) -
 
 def _discriminate_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
     form = node.ref
-    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+    if not isinstance(form, checked.FunctionCall) or not isinstance(form.function, DeclRef):
         return
     if form.this is None and isinstance(form.function.declaration.parent, ast.Interface):
         form.this = _discriminator(node.span, meaning.discriminator, meaning.type)
@@ -282,7 +282,7 @@ def _construct_declared(
     if candidates:
         match = choose(scope, node.span, str(kind), candidates, arguments)
         if match is not None:
-            node.ref = checked.Call(match.target, None, commit_match(scope, match))
+            node.ref = checked.FunctionCall(match.target, None, commit_match(scope, match))
         return kind
     if isinstance(kind, StructType):
         return _construct_list(scope, node, kind, arguments)
@@ -315,10 +315,10 @@ def _construct_components(
             scope.checker.error("E0312", f"this cannot be a component of '{kind}'", argument.span)
             return kind
         source = value_type(argument)
-        target = vector(element, source.count) if isinstance(source, Vector) else element
+        target = with_element(source, element) if isinstance(source, (Vector, Matrix)) else element
         if not _convert_component(scope, argument, target, kind):
             return kind
-        total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
+        total += component_count(source) or 1
     wanted = component_count(kind)
     if wanted is not None and total != wanted:
         message = f"'{kind}' has {wanted} components, but {total} are given"
@@ -328,7 +328,7 @@ def _construct_components(
 
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
-    whole = isinstance(value_type(node), (Matrix, Array, StructType))
+    whole = isinstance(value_type(node), (Array, StructType))
     coercion = None if whole else plan(scope, node, target, explicit=True)
     if coercion is None:
         message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"

@@ -43,6 +43,7 @@ NAMES = {  # parts that are read for texts that mention them
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
     "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
+    "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
 }
 
 

@@ -31,7 +31,7 @@ Rule = Callable[[Frame, str, list[Place], Type | None], Value | None]
 
 
 def lower_intrinsic(
-    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.Call
+    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.FunctionCall
 ) -> Value | None:
     if info.intrinsic == "print":
         prints.lower_print(f, form)
@@ -137,6 +137,12 @@ def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> V
     return f.emit("make", *axes, type=t)
 
 
+def _string_hash(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """A number, or a struct that holds it."""
+    number = places[0].get(f)
+    return f.emit("make" if isinstance(t, Struct) else "convert", number, type=t)
+
+
 def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) -> Value:
     """On each scalar of the first operand; the other operands are the same for all."""
     value, *others = (place.get(f) for place in places)
@@ -160,7 +166,7 @@ RULES: dict[str, Rule] = {
     "atomic":             atomics.apply,
     "bitcast":            bit_cast,
     "dynamic_object":     dynamic_object,
-    "string_hash":        lambda f, name, places, t: f.emit("make", places[0].get(f), type=t),
+    "string_hash":        _string_hash,
     "reinterpret":        reinterpret,
     **{name: partial(_in_wave, name) for name in ("wave_reduce", "wave_scan", "wave_read")},
     "load":               lambda f, name, places, t: MemoryPlace(places[0].get(f)).get(f),
