@@ -41,6 +41,7 @@ NAMES = {  # parts that are read for texts that mention them
     "texel": TEXTURE_NAMES,
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
+    "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
 }
 
 
