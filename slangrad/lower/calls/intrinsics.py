@@ -35,6 +35,8 @@ def lower_intrinsic(
     if info.intrinsic == "print":
         prints.lower_print(f, form)
         return None
+    if info.intrinsic == "ignore":
+        return None
     if info.intrinsic == "string_hash":
         literal = prints.literal_format(f, form, "a text as a value", "the text")
         number = prints.number_of_text(f, literal.value if literal is not None else "")
