@@ -136,6 +136,7 @@ CODES: dict[str, str] = {
     "E0906": "number that is not finite",
     "E0907": "null pointer, or pointer outside of its buffer",
     "E0908": "out of memory on a device",
+    "E0909": "atomic operation on converted texels",
     # E10  calls from Python
     "E1001": "unsupported Python type",
     "E1002": "no candidate takes these arguments",

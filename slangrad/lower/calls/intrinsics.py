@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from slangrad.base.options import CONVERTED
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
@@ -157,6 +158,11 @@ def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) 
     return exchanged(value, value.type)
 
 
+def _plain_texels(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """Whether a format is that of texels as programs see them; a report where it is not."""
+    return f.emit("in_bounds", places[0].get(f), f.b.constant(U32, 1), text=CONVERTED)
+
+
 # fmt: off
 RULES: dict[str, Rule] = {
     "atomic":             atomics.apply,
@@ -170,6 +176,7 @@ RULES: dict[str, Rule] = {
     "shr":                _shift,
     "zero":               lambda f, name, places, t: f.b.zero(_stated(t)),
     "same":               _same,
+    "plain_texels":       _plain_texels,
     "differential_zero":  lambda f, name, places, t: f.lowering.tangents.space.zero(f.b, _stated(t)),
     "differential_add":   _tangent_add,
     "differential_scale": _tangent_scale,
