@@ -65,7 +65,7 @@ class Counting:
 class _Assumptions(local):
     """Those of the trace under way in this thread, and the arrays that it must assume nothing about."""
 
-    made: list[Counting] | None = None
+    collected: list[Counting] | None = None
     doubted: Iterable[np.ndarray] = ()
 
 
@@ -75,24 +75,24 @@ _ASSUMPTIONS = _Assumptions()
 @contextmanager
 def assumptions(doubted: Iterable[np.ndarray]) -> Iterator[list[Counting]]:
     """A context for a trace; the list of what it assumes."""
-    before = _ASSUMPTIONS.made, _ASSUMPTIONS.doubted
-    made: list[Counting] = []
-    _ASSUMPTIONS.made, _ASSUMPTIONS.doubted = made, doubted
+    before = _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted
+    collected: list[Counting] = []
+    _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted = collected, doubted
     try:
-        yield made
+        yield collected
     finally:
-        _ASSUMPTIONS.made, _ASSUMPTIONS.doubted = before
+        _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted = before
 
 
 def is_assumed_to_count(array: object, count: int) -> bool:
     """Whether a trace may take the elements of an array, now 0, 1, ..., count - 1, for just these numbers."""
-    made = _ASSUMPTIONS.made
-    if made is None or not isinstance(array, np.ndarray) or array.shape != (count,):
+    collected = _ASSUMPTIONS.collected
+    if collected is None or not isinstance(array, np.ndarray) or array.shape != (count,):
         return False
     assumption = Counting(array)
     if any(doubted is array for doubted in _ASSUMPTIONS.doubted) or not assumption.holds():
         return False
-    made.append(assumption)
+    collected.append(assumption)
     return True
 
 
