@@ -190,16 +190,16 @@ class Texture:
 
     def to_numpy(self, layer: int = 0, mip: int = 0) -> AnyArray:
         """A copy of a level of one layer: rows first, the channels of a texel last, if there are several."""
-        return self._level(layer, mip).to_numpy()
+        return self.level(layer, mip).to_numpy()
 
     def copy_from_numpy(self, data: AnyArray, layer: int = 0, mip: int = 0) -> None:
         """Overwrite a level of one layer by an array of its shape. Numbers are converted if no value changes;
         ValueError where it does not fit."""
-        _write(self._level(layer, mip), data)
+        _write(self.level(layer, mip), data)
 
     def check_data(self, data: AnyArray, layer: int = 0, mip: int = 0) -> None:
         """ValueError where an array is not of the shape of a level of a layer."""
-        _fitting(self._level(layer, mip), data)
+        _fitting(self.level(layer, mip), data)
 
     from_numpy = copy_from_numpy
 
@@ -380,7 +380,8 @@ class Texture:
         """Whether whole numbers in memory stand for 0 to 1 or -1 to 1."""
         return get_format_info(self.format).is_normalized_format()
 
-    def _level(self, layer: int, mip: int) -> Tensor:
+    def level(self, layer: int, mip: int) -> Tensor:
+        """The texels of a level of one layer, as a tensor over their memory. ValueError where they are not there."""
         level = self.levels[self._checked(mip)]
         index = _index("layer", layer, self.layer_count)
         return level[index] if self.is_layered else level
@@ -407,7 +408,8 @@ def _write(texels: Tensor, data: AnyArray) -> None:
 def _fitting(texels: Tensor, source: AnyArray) -> AnyArray:
     """An array in the shape of texels, which it may have without dimensions, too."""
     wanted = (*texels.shape, *numpy_layout(texels.element_type)[1])
-    if source.ndim == 1 and source.size == prod(wanted):
+    without_channels = source.shape[:-1] == wanted and source.shape[-1] == 1
+    if (source.ndim == 1 or without_channels) and source.size == prod(wanted):
         source = source.reshape(wanted)
     if source.shape != wanted:
         message = f"data: the shape of the NumPy array is {source.shape}, and texels of type"
@@ -434,23 +436,38 @@ def _reduced(values: AnyArray, axis: int, size: int) -> AnyArray:
 # --- Views ---
 
 
+def _from_dict(record: SubresourceRange | TextureViewDesc, first: HostValue) -> None:
+    """Fill the fields of a record whose first argument is a dict of them."""
+    if isinstance(first, Mapping):
+        filled = type(record)(**first)
+        for field in fields(filled):
+            object.__setattr__(record, field.name, getattr(filled, field.name))
+
+
 @dataclass(frozen=True, slots=True)
 class SubresourceRange:
-    """Some layers and levels of a texture."""
+    """Some layers and levels of a texture, by name or as a dict."""
 
     layer: int = 0
     layer_count: int = ALL_LAYERS
     mip: int = 0
     mip_count: int = ALL_MIPS
 
+    def __post_init__(self) -> None:
+        _from_dict(self, self.layer)
+
 
 @dataclass(slots=True)
 class TextureViewDesc:
-    """The arguments of a view: the format (`undefined` for that of the texture), layers, levels and a name."""
+    """The arguments of a view, by name or as a dict: the format (`undefined` for that of the texture), layers, levels
+    and a name."""
 
     format: Enum = Format["undefined"]
     subresource_range: SubresourceRange = SubresourceRange()
     label: str = ""
+
+    def __post_init__(self) -> None:
+        _from_dict(self, self.format)
 
     @staticmethod
     def of(

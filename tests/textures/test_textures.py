@@ -143,6 +143,7 @@ TEXELS = """
 float4 at2(Texture2D<float4> t, int2 p) { return t[p]; }
 float4 load2(Texture2D<float4> t, int3 p) { return t.Load(p) + t.Load(p, int2(1, 0)); }
 float at1(Texture1D<float> t, uint p) { return t[p] + 10 * t.Load(int2(p, 1)); }
+void copy1(int1 p, Texture1D<float> a, RWTexture1D<float> b) { b[p] = a[p]; InterlockedAdd(b[p], 1.0); }
 float at1s(Texture1DArray<float> t, int2 p) { return t[p] + 10 * t.Load(int3(p, 1), -1); }
 float3 at2s(Texture2DArray<float3> t, uint3 p) { return t[p] + 10 * t.Load(int4(p, 1)); }
 float2 at3(Texture3D<float2> t, int3 p) { return t[p] + 10 * t.Load(int4(p, 1), int3(0, -1, 0)); }
@@ -194,6 +195,9 @@ def test_texels_of_all_dimensions(device, load) -> None:
 
     line = leveled("texture_1d", 1, ramp(5), ramp(2) + 1, width=5)
     assert module.at1(line, 1) == 1 + 10 * 2
+    target = device.create_texture(type=TYPES.texture_1d, format=FLOATS[1], width=5)
+    module.copy1(np.arange(5, dtype=np.int32)[:, None], line, target)
+    assert (target.to_numpy() == ramp(5) + 1).all()
     lines = leveled("texture_1d_array", 1, ramp(3, 4), ramp(3, 2) + 1, width=4, array_length=3)
     assert module.at1s(lines, spy.int2(1, 2)) == ramp(3, 4)[2, 1] + 10 * (ramp(3, 2)[2, 0] + 1)
     pages = leveled(

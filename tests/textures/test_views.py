@@ -91,6 +91,8 @@ def test_views_of_levels(device, load) -> None:
     view = device.create_texture_view(texture, mip=1)
     assert (view.texture, view.mip_count, view.width, view.height) == (texture, 2, 3, 2)
     assert (view.subresource_range.mip, view.subresource_range.mip_count) == (1, 2)
+    same = texture.create_view(spy.TextureViewDesc({"subresource_range": spy.SubresourceRange({"mip": 1})}))
+    assert same.desc == view.desc
     assert (view.to_numpy() == texture.to_numpy(mip=1)).all() and (
         view.to_numpy(mip=1) == texture.to_numpy(mip=2)
     ).all()
@@ -189,6 +191,8 @@ def test_data_without_dimensions_and_uploads(device) -> None:
         format=spy.Format.rgba32_float, width=3, height=2, mip_count=2, data=texels
     )
     assert (texture.to_numpy() == texels.reshape(2, 3, 4)).all()
+    line = device.create_texture(format=spy.Format.r32_float, width=3, data=np.ones((1, 3, 1), F))
+    assert line.to_numpy().tolist() == [[1, 1, 1]]
     encoder = device.create_command_encoder()
     encoder.upload_texture_data(texture, mip=1, data=np.ones((1, 1, 4), F))
     device.submit_command_buffer(encoder.finish())
@@ -203,6 +207,27 @@ def test_data_without_dimensions_and_uploads(device) -> None:
         encoder.generate_mips(3)
     device.submit_command_buffer(encoder.finish())
     assert (texture.to_numpy() == 5).all() and (texture.to_numpy(mip=1) == 6).all()
+
+
+def test_texels_are_copied_between_textures(device) -> None:
+    source, texels = textured(device)
+    target, _ = textured(device, 3, 4)
+    before = target.to_numpy()
+    encoder = device.create_command_encoder()
+    encoder.copy_texture(
+        target, 0, 0, spy.uint3(1, 0, 0), source, 0, 0, spy.uint3(2, 3, 0), spy.uint3(2, 2, 1)
+    )
+    encoder.copy_texture(target, 0, 1, (0, 0, 0), source, 0, 0, (0, 0, 0))
+    for offset, extent in (((3, 0, 0), (2, 2, 1)), ((0, 0, 0), (0, 1, 1)), ((4, 0, 0), None)):
+        with pytest.raises(CallError, match=r"E1021.*texels are not in both levels"):
+            encoder.copy_texture(target, 0, 0, offset, source, 0, 0, (0, 0, 0), extent)
+    with pytest.raises(CallError, match=r"E1021.*one format and as many dimensions"):
+        other = device.create_texture(format=spy.Format.r32_float)
+        encoder.copy_texture(target, 0, 0, (0, 0, 0), other, 0, 0, (0, 0, 0))
+    assert (target.to_numpy() == before).all()
+    device.submit_command_buffer(encoder.finish())
+    before[:2, 1:3] = texels[3:5, 2:4]
+    assert (target.to_numpy() == before).all() and (target.to_numpy(mip=1) == texels[:1, :2]).all()
 
 
 def test_bitmaps_and_textures(device, tmp_path) -> None:

@@ -192,6 +192,38 @@ class CommandEncoder(_Recording):
         texture.check_data(source, layer, mip)
         self.record(lambda: texture.copy_from_numpy(source, layer, mip))
 
+    def copy_texture(
+        self,
+        dst: Texture,
+        dst_layer: int,
+        dst_mip: int,
+        dst_offset: HostValue,
+        src: Texture,
+        src_layer: int,
+        src_mip: int,
+        src_offset: HostValue,
+        extent: HostValue = None,
+    ) -> None:
+        """Copy texels of a level of a layer to another: `extent` in x, y and z from `src_offset` on, to `dst_offset`.
+        Without an extent, as many as both have. ValueError for levels that are not there, CommandError (E1021) for
+        other textures, formats that differ, and texels that are not there."""
+        self._check_texture(dst)
+        self._check_texture(src)
+        if dst.format is not src.format or dst.rank - dst.is_layered != src.rank - src.is_layered:
+            raise CommandError("E1021", "copy_texture: both textures need one format and as many dimensions")
+        levels = dst.level(dst_layer, dst_mip), src.level(src_layer, src_mip)
+        starts = [list(offset)[: len(levels[0].shape)][::-1] for offset in (dst_offset, src_offset)]
+        rooms = [[size - at for size, at in zip(level.shape, start)] for level, start in zip(levels, starts)]
+        most = [min(sizes) for sizes in zip(*rooms)]
+        counts = most if extent is None else list(extent)[: len(most)][::-1]
+        if min(*starts[0], *starts[1]) < 0 or min(counts) < 1 or any(n > m for n, m in zip(counts, most)):
+            raise CommandError("E1021", f"copy_texture: {counts[::-1]} texels are not in both levels")
+        target, source = (
+            level[tuple(slice(at, at + count) for at, count in zip(start, counts))]
+            for level, start in zip(levels, starts)
+        )
+        self.record(lambda: target.put_numbers(source.numbers()))
+
     def generate_mips(self, texture: Texture) -> None:
         """Make all levels of a texture from its first, as `texture.generate_mips()` does."""
         self._check_texture(texture)
