@@ -240,7 +240,7 @@ class _Planned:
                 *graph_parts(outputs),
                 *captured_parts(outputs, self._device),
                 *held.parts(),
-                *setting_parts(layers.said),
+                *setting_parts(layers.numbers),
             ]
             self.digest = digest_of_parts(common)
             mesh.watch.agree(

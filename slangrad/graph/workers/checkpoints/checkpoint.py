@@ -73,8 +73,8 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
     another worker is gone.
     """
     if not hasattr(step, "checkpoints"):
-        said = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
-        raise GraphError("E1043", said, "graph.checkpoint(graph.train(loss, optimizer), folder)")
+        message = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
+        raise GraphError("E1043", message, "graph.checkpoint(graph.train(loss, optimizer), folder)")
     for name, value in (("every", every), ("keep", keep)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on", f"{name}=10")
@@ -156,8 +156,8 @@ class Checkpoints:
         wrong = [f"{name} is missing" for name in wanted.keys() - stored.keys()]
         wrong += [f"{name} is no parameter here" for name in stored.keys() - wanted.keys()]
         for name in wanted.keys() & stored.keys():
-            here, there = (f"{dtype}{list(shape)}" for shape, dtype in (wanted[name], stored[name]))
-            wrong += [f"{name} is {there}, not {here}"] if here != there else []
+            form, stored_form = (f"{dtype}{list(shape)}" for shape, dtype in (wanted[name], stored[name]))
+            wrong += [f"{name} is {stored_form}, not {form}"] if form != stored_form else []
         if wrong:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
             raise ValueError(", ".join(sorted(wrong)[:5]) + more)
@@ -231,8 +231,8 @@ class Checkpoints:
                 {"kind": type(optimizer).__name__, "settings": settings, "steps": optimizer.steps}
             )
         except TypeError as error:
-            said = f"settings of {optimizer!r} cannot be saved: {error}"
-            raise GraphError("E1049", said, "numbers and tuples of numbers as settings") from None
+            message = f"settings of {optimizer!r} cannot be saved: {error}"
+            raise GraphError("E1049", message, "numbers and tuples of numbers as settings") from None
 
     def _copies(self) -> dict[str, TensorBox]:
         """The numbers that this worker writes."""

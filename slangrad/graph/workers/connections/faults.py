@@ -113,8 +113,8 @@ class Watch:
         meet those of this one."""
         if isinstance(error, WorkerLost):
             return
-        said = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
-        self._failed = Verdict((self.rank,), f"worker {self.rank} left step {self.step} by {said}")
+        error_text = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+        self._failed = Verdict((self.rank,), f"worker {self.rank} left step {self.step} by {error_text}")
         self._heart.publish(json.dumps(self._failed))
 
     def meet(self, name: str) -> None:
@@ -212,8 +212,8 @@ class Watch:
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
         odd = [rank for rank, sent in vote.texts.items() if sent != usual]
         usually = [rank for rank, sent in vote.texts.items() if sent == usual]
-        said = self._difference(name, odd[0], usually[0], parts) or CHECK_THESE
-        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {said}"
+        difference = self._difference(name, odd[0], usually[0], parts) or CHECK_THESE
+        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {difference}"
         raise self._error(Verdict((*odd, *usually), reason), COMPARISON + name)
 
     def _difference(self, name: str, odd: int, usual: int, parts: Callable[[], Sequence[PlanPart]]) -> str:
@@ -246,10 +246,10 @@ class Watch:
             return self._failed
         if why is None:
             return None
-        said = f"the store of torch.distributed does not answer ({str(why).splitlines()[0]})"
+        silent_store = f"the store of torch.distributed does not answer ({str(why).splitlines()[0]})"
         if heart.holder in (-1, self.rank):
-            return Verdict((), f"{said}: its launcher is gone")
-        return Verdict((heart.holder,), f"worker {heart.holder} is gone: {said}, which was there")
+            return Verdict((), f"{silent_store}: its launcher is gone")
+        return Verdict((heart.holder,), f"worker {heart.holder} is gone: {silent_store}, which was there")
 
     def _gone(self, waited: float, silent: float) -> Verdict | None:
         """A worker that has ended, or that gives no signs. `waited`: no more data will arrive."""
@@ -287,16 +287,16 @@ class Watch:
         alike = [other for other in range(self._heart.workers) if other not in apart]
         first, second = sorted((list(apart), alike), key=len)
         places = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
-        said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in (first[0], second[0]))
+        first_places = ", ".join(f"worker {rank} is {places[rank].place}" for rank in (first[0], second[0]))
         event = next(iter(apart.values()))
         reason = f"{_named(first)} and {_named(second)} run different programs: {event} is not the same"
-        return Verdict((*first, *second), f"{reason}; {said}: {CHECK_THESE}")
+        return Verdict((*first, *second), f"{reason}; {first_places}: {CHECK_THESE}")
 
     def _differs(self, rank: int) -> str:
         """The first event that is seen to differ, "" where there is none."""
         for name, (count, checksum) in self._heart.seen[rank].sign.done.items():
-            here = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
-            if here[0] == count and here[1] != checksum:
+            own = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
+            if own[0] == count and own[1] != checksum:
                 return f"step {self.step}" if name == "steps" else f"exchange {count} over {name}"
         return ""
 
@@ -309,8 +309,8 @@ class Watch:
             time.sleep(CHECK)
         places = {rank: seen.sign for rank, seen in sorted(self._heart.seen.items())}
         ranks = [rank for rank, sign in places.items() if (sign.step, sign.at) != (self.step, collective)]
-        said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in ranks[:8])
-        return Verdict(tuple(ranks), f"{why}: {said or 'all others wait, too'}")
+        other_places = ", ".join(f"worker {rank} is {places[rank].place}" for rank in ranks[:8])
+        return Verdict(tuple(ranks), f"{why}: {other_places or 'all others wait, too'}")
 
     def _error(self, verdict: Verdict, collective: str) -> WorkerLost:
         """The error, after its verdict was published to the others."""
@@ -358,5 +358,5 @@ def _without_end() -> Iterator[None]:
 
 
 def _named(ranks: list[int]) -> str:
-    said = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
-    return f"worker {said}" if len(ranks) == 1 else f"workers {said}"
+    numbers = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
+    return f"worker {numbers}" if len(ranks) == 1 else f"workers {numbers}"
