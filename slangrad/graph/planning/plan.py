@@ -77,7 +77,6 @@ class Plan:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
     `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; `copies` of them in another order, as
     products read them, are made once and kept.
-
     `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
     computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
     MemoryLimitError (E1047) where nothing helps."""
@@ -103,7 +102,7 @@ class Plan:
         self._copied: dict[Node, Node] = {}
         self._apart: list[int] = []  # addresses that were compared
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
-        self._begun: dict[int, Pending] = {}  # collectives, by their steps
+        self.begun: dict[int, Pending] = {}  # collectives, by their steps
         self._holders: Memory = {}  # of this plan
         self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
@@ -137,6 +136,7 @@ class Plan:
         self._arena()
         self._copy_runs: list[Run] = []
         self._runs: list[Run] = []
+        self.recorder: Callable[[Sequence[Run]], Iterable[Run]] = iter  # takes the time of each
 
     # --- text
 
@@ -329,7 +329,7 @@ class Plan:
         if isinstance(step, Exchange):
             return self._exchange(step)
         assert isinstance(step, Await)
-        return lambda memory: self._begun.pop(id(step.exchange)).wait()
+        return lambda memory: self.begun.pop(id(step.exchange)).wait()
 
     def _seen(self, part: MemoryPart, memory: Memory) -> spy.Tensor:
         """The tensor of a part."""
@@ -435,7 +435,7 @@ class Plan:
     def _exchange(self, step: Exchange) -> Run:
         def run(memory: Memory) -> None:
             parts = [self._seen(part, memory).host_view() for part in step.parts]
-            self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
+            self.begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
         return run
 
@@ -452,7 +452,7 @@ class Plan:
     def _run_steps(self, memory: Memory) -> None:
         try:
             self._copy_fixed(memory)
-            for run in self._runs:
+            for run in self.recorder(self._runs):
                 run(memory)
         except spy.BoundsError as error:  # of a line of the plan's text
             indexed = (

@@ -13,6 +13,7 @@ import atexit
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
@@ -44,7 +45,9 @@ R = TypeVar("R")
 STORAGE = Late("slangrad.graph.workers.checkpoints.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
 FOLDER = "a folder with room, which all workers can write"
+SHARED = "a folder that all workers see, such as one of a network"
 MODEL = "the parameters and the optimizer of that run, or another folder"
+LATE = 2.0  # seconds
 DIVIDED = 1 << 20  # bytes from which the holders of a tensor divide it, instead of taking turns
 
 
@@ -67,9 +70,9 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
     the program does. torch.distributed.checkpoint writes the files, for one worker, too. It unpickles what it
     reads: load only folders that you trust.
 
-    GraphError (E1049) where the folder cannot be used, or its newest checkpoint is damaged or that of other parameters
-    or another optimizer; then nothing is loaded. A save that fails is a GraphError of the next step, before it is
-    made, or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where
+    GraphError (E1049) where the folder cannot be used, where workers have folders of their own under this path, or
+    where the newest checkpoint is damaged or that of other parameters or another optimizer; then nothing is loaded. A
+    save that fails is a GraphError of the next step, before it is made, or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where
     another worker is gone.
     """
     if not hasattr(step, "checkpoints"):
@@ -114,19 +117,31 @@ class Checkpoints:
 
     def resume(self) -> None:
         """Load the newest checkpoint, if there is one."""
-        newest, self._token = self._together(self._found, FOLDER)[0]
+        mark = self.folder / f"{INCOMPLETE}{0:08}-{uuid4().hex}"
+        try:
+            (newest, self._token, mark_of_first), *_ = self._together(lambda: self._opened(mark), FOLDER)
+            self._together(lambda: self._see(mark_of_first), SHARED)
+        finally:
+            shutil.rmtree(mark, ignore_errors=True)
         if newest is not None:
             self._load(self.folder / newest)
         atexit.register(_at_exit, ref(self))
 
-    def _found(self) -> tuple[str | None, str]:
-        """The newest checkpoint, and a name for the files of this run. All take those of worker 0."""
+    def _opened(self, mark: Path) -> tuple[str | None, str, str]:
+        """The newest checkpoint, a name for the files of this run, and that of a mark that now is in the folder. All
+        take those of worker 0."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        trial = self.folder / f"{INCOMPLETE}{uuid4().hex}"
-        trial.mkdir()
-        trial.rmdir()
+        mark.mkdir()
         complete = _steps_in(self.folder, COMPLETE)
-        return max(complete, key=complete.__getitem__, default=None), uuid4().hex[:8]
+        return max(complete, key=complete.__getitem__, default=None), uuid4().hex[:8], mark.name
+
+    def _see(self, mark: str) -> None:
+        """FileNotFoundError where worker 0 has put its mark into another folder. One of a network shows it late."""
+        end = time.monotonic() + LATE
+        while not (self.folder / mark).exists():
+            if time.monotonic() > end:
+                raise FileNotFoundError(f"this folder is not that of worker 0, which put {mark} into its own")
+            time.sleep(LATE / 20)
 
     def _load(self, path: Path) -> None:
         older = f"without the folder {path.name}, the checkpoint before it is loaded, if there is one"

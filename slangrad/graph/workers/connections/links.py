@@ -128,6 +128,10 @@ class Pending:
     name: str
     watch: Watch
 
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.work.is_completed())
+
     def wait(self) -> None:
         """Return when the result is there. WorkerLost where another worker is gone, hangs, is late, or runs
         another program."""
