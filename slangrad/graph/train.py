@@ -51,10 +51,17 @@ from slangrad.graph.workers.comparison import (
     setting_parts,
 )
 from slangrad.graph.workers.connections.costs import Links, links_of
-from slangrad.graph.workers.connections.differences import call_part, digest_of_parts
+from slangrad.graph.workers.connections.differences import STEP, call_part, digest_of_parts
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
-from slangrad.graph.workers.parameters import Updates, WorkerParameters, rows_of, rows_specs
+from slangrad.graph.workers.parameters import (
+    Updates,
+    WorkerParameters,
+    batch_text,
+    check_copies,
+    rows_of,
+    rows_specs,
+)
 from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
 from slangrad.graph.workers.sharding.partition import Partition, partitioned
 from slangrad.graph.workers.sharding.propagate import Sharding
@@ -118,7 +125,7 @@ class Step:
         updates = self.optimizer.advance(is_planned=self._last is None)
         planned = self._planned(call, updates)
         if self.mesh.watch is not None:
-            self.mesh.watch.begin(planned.digest, self.numbers_of(call))
+            self.mesh.watch.begin(planned.digest, self.numbers_of(call), planned.batch_text)
         if planned is not self._last:  # a plan that is new may have cut the state
             self._last, updates = planned, self.optimizer.advance()
         try:
@@ -241,7 +248,7 @@ class _Planned:
         kept = {new: old for variable in variables for old, new in variable.updates.items()}
         outputs, inputs = [output, *aux, *kept], [*parameters, *batch, *states, settings]
         self._device = device_of(held.tensors[0])
-        self.digest = ""
+        self.digest, self.batch_text = "", batch_text(call.arrays)
         if mesh.watch:  # workers agree before they wait for each other to make the plan
             held.number = held.number or mesh.watch.number("step function")
             which = {
@@ -260,9 +267,11 @@ class _Planned:
                 *setting_parts(layers.numbers),
             ]
             self.digest = digest_of_parts(common)
+            mesh.watch.call = STEP + self.batch_text
             mesh.watch.agree(
                 self.digest, step.numbers_of(call), lambda: [call_part("a step"), *numbers, *common]
             )
+        check_copies(call.arrays, mesh, self._device)
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
         self._mesh = mesh

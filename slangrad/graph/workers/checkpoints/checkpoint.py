@@ -72,8 +72,8 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
 
     GraphError (E1049) where the folder cannot be used, where workers have folders of their own under this path, or
     where the newest checkpoint is damaged or that of other parameters or another optimizer; then nothing is loaded. A
-    save that fails is a GraphError of the next step, before it is made, or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where
-    another worker is gone.
+    save that fails is a GraphError of the next step, before it is made, or of `step.wait()`. GraphError (E1043) without
+    a step. ImportError without torch. WorkerLost where another worker is gone.
     """
     if not hasattr(step, "checkpoints"):
         message = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"

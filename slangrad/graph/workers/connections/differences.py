@@ -31,7 +31,9 @@ class PlanPart(NamedTuple):
 
 
 CALL = "the next call"
+STEP = "a step with a batch of "
 SAME_CALLS = "all workers make the same steps, checkpoints and measurements, in the same order"
+SAME_ROWS = "all workers pass arrays of the same shape and dtype: leave out or pad rows that remain"
 ABSENT = PlanPart("the plan", "shorter", "")
 
 

@@ -27,7 +27,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import crc32
 
 from slangrad.base.process.threads import start_thread
+from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.connections.differences import (
+    SAME_CALLS,
+    SAME_ROWS,
+    STEP,
     PlanPart,
     call_part,
     decoded,
@@ -83,7 +87,8 @@ class Watch:
     ) -> None:
         self.rank, self.timeout = rank, timeout
         self.step = 0
-        self.at = ""
+        self.at = self.call = ""
+        self._process = os.getpid()
         self._done: dict[str, tuple[int, int]] = {}
         self._past: dict[str, list[tuple[int, int]]] = {}
         self._agreed: set[str] = set()
@@ -96,11 +101,13 @@ class Watch:
             self.at = "graph.mesh"
             reason = f"did not come to graph.mesh within {timeout:g} s"
             raise self._error(Verdict(tuple(late), f"{_named(late)} {reason}"), "graph.mesh")
-        atexit.register(self._leave, os.getpid())
+        atexit.register(self._leave)
 
-    def begin(self, plan: str, numbers: str = "") -> None:
+    def begin(self, plan: str, numbers: str = "", batch: str = "") -> None:
         """This worker begins a step. WorkerLost where others have another plan, or other numbers that are those of all
-        workers, such as the learning rate."""
+        workers, such as the learning rate. `batch`: the types of its arrays."""
+        self._refuse_child()
+        self.call = STEP + batch
         verdict = self._known() or self._apart_from()  # a step may end before one looks at others
         if verdict is not None:
             raise self._error(verdict, "between steps")
@@ -120,7 +127,7 @@ class Watch:
     def meet(self, name: str) -> None:
         """This worker begins an event of all workers, and waits for nothing else before this. WorkerLost where others
         begin another one."""
-        call = f"{name} after {self.step} step{'s' * (self.step != 1)}"
+        self.call = call = f"{name} after {self.step} step{'s' * (self.step != 1)}"
         self.agree(f"{call}, {self._done.get('steps', (0, 0))[0]} events", parts=lambda: [call_part(call)])
 
     def number(self, kind: str) -> int:
@@ -198,6 +205,7 @@ class Watch:
     ) -> None:
         """Return when all workers have come here with the same text, once, and with the same numbers then. WorkerLost,
         with their ranks and the first of `parts` that differs, where others have other ones."""
+        self._refuse_child()
         if text in self._agreed:
             return
         name, key = f"plan {len(self._agreed) + 1}", text
@@ -286,11 +294,17 @@ class Watch:
             return None
         alike = [other for other in range(self._heart.workers) if other not in apart]
         first, second = sorted((list(apart), alike), key=len)
-        places = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
-        first_places = ", ".join(f"worker {rank} is {places[rank].place}" for rank in (first[0], second[0]))
+        signs = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
+        sign, other = signs[first[0]], signs[second[0]]
         event = next(iter(apart.values()))
         reason = f"{_named(first)} and {_named(second)} run different programs: {event} is not the same"
-        return Verdict((*first, *second), f"{reason}; {first_places}: {CHECK_THESE}")
+        if sign.call == other.call:
+            words, advice = (sign.place, other.place), CHECK_THESE
+        else:
+            are_steps = sign.call.startswith(STEP) and other.call.startswith(STEP)
+            words, advice = (f"at {sign.call}", f"at {other.call}"), SAME_ROWS if are_steps else SAME_CALLS
+        reason += f"; worker {first[0]} is {words[0]}, worker {second[0]} is {words[1]}: {advice}"
+        return Verdict((*first, *second), reason)
 
     def _differs(self, rank: int) -> str:
         """The first event that is seen to differ, "" where there is none."""
@@ -321,13 +335,19 @@ class Watch:
 
     # --- this worker
 
-    def _leave(self, process: int) -> None:
+    def _refuse_child(self) -> None:
+        """GraphError (E1048) in a child of a fork: it has the connections of this worker, and no heartbeat."""
+        if os.getpid() != self._process:
+            message = f"a process that worker {self.rank} has forked is no worker"
+            raise GraphError("E1048", message, "steps and meshes in the process that torchrun started")
+
+    def _leave(self) -> None:
         """At the end of the program; that of a child of a fork is another one."""
-        if os.getpid() == process:
+        if os.getpid() == self._process:
             self._heart.leave()
 
     def _sign(self) -> Sign:
-        return Sign(0, self.step, self.at, False, dict(self._done))
+        return Sign(0, self.step, self.at, False, dict(self._done), self.call)
 
     def _note(self, sequence: str, event: str) -> None:
         count, checksum = self._done.get(sequence, (0, 0))
