@@ -19,14 +19,15 @@ _HOMES = {
     "numpy":                                     "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
                                                  "uint64 uint8",
     "slangrad":                                  "graph math optim platform",
+    "slangrad.api.devices.create":               "create_device create_torch_device default_device",
     "slangrad.api.devices.current":              "create_buffer create_command_encoder create_compute_kernel "
                                                  "create_compute_pipeline create_fence create_query_pool "
                                                  "create_root_shader_object create_shader_object "
                                                  "create_slang_session current_device link_program load_module "
                                                  "load_module_from_source load_program pop_current_device "
                                                  "push_current_device",
-    "slangrad.api.devices.device":               "Device SHADER_PATH create_device create_torch_device "
-                                                 "default_device",
+    "slangrad.api.devices.device":               "Device SHADER_PATH",
+    "slangrad.api.devices.features":             "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.reports":              "HeapReport MemoryReport ShaderCacheStats",
     "slangrad.api.functional.function":          "Function",
     "slangrad.api.functional.instances":         "InstanceList InstanceTensor PackedArg pack",
@@ -36,7 +37,8 @@ _HOMES = {
                                                  "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
                                                  "ComputePassEncoder",
     "slangrad.api.kernels.fences":               "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
-    "slangrad.api.kernels.kernel":               "ComputeKernel ComputePipeline",
+    "slangrad.api.kernels.kernel":               "ComputeKernel",
+    "slangrad.api.kernels.pipeline":             "ComputePipeline",
     "slangrad.api.kernels.shader":               "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                                  "SpecializationArg TypeConformance",
     "slangrad.api.kernels.shader_block":         "ShaderBlock",
@@ -56,12 +58,14 @@ _HOMES = {
     "slangrad.call.gradient_check":              "GradientError",
     "slangrad.call.plans.shown_kernels":         "set_dump_generated_shaders set_dump_slang_intermediates "
                                                  "set_print_generated_shaders",
-    "slangrad.compat.features":                  "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.compat.logger":                    "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "
                                                  "LoggerOutput log log_debug log_debug_once log_error log_error_once "
                                                  "log_fatal log_fatal_once log_info log_info_once log_warn "
                                                  "log_warn_once",
     "slangrad.compat.tools":                     "SHA1 Timer",
+    "slangrad.images.bitmap":                    "Bitmap",
+    "slangrad.images.files":                     "ImageError",
+    "slangrad.images.loader":                    "TextureLoader",
     "slangrad.marshal.containers.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.marshal.errors":                   "BoundVariableException CallError KernelGenException "
                                                  "ResolveException",
@@ -81,14 +85,21 @@ _HOMES = {
                                                  "get_format_info",
     "slangrad.tensors.shape":                    "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
-    "slangrad.tensors.textures":                 "ALL_LAYERS ALL_MIPS Texture TextureDesc TextureType TextureUsage",
+    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS TextureDesc TextureType TextureUsage",
+    "slangrad.tensors.textures":                 "SubresourceRange Texture TextureView TextureViewDesc",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ALIASES = {"NDBuffer": "Tensor", "float16_t": "float16"}
-_PATHS = ("bindings", "reflection", "types")  # modules of SlangPy that programs use without an import
+_PATHS = (
+    "bindings",
+    "reflection",
+    "tev",
+    "thread",
+    "types",
+)  # modules of SlangPy that programs use without an import
 
 
 class _Paths:

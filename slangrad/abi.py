@@ -24,7 +24,7 @@ from slangrad.ir.data.forms import (
     rules_from,
     struct_form,
 )
-from slangrad.ir.data.layout import HEADER, round_up
+from slangrad.ir.data.layout import HEADER, layout_of, round_up
 
 SCALARS: dict[checked.Type, types.Scalar] = {
     checked.BOOL: types.BOOL,
@@ -75,6 +75,18 @@ class MemoryForms(ABC):
     def behind(self, t: types.Type, rules: Rules) -> types.Type:
         """The pointee, which may have a next element."""
         return element_form(self.of(t, rules), rules)
+
+    def open(self, name: str) -> types.OpenForm:
+        """The form of a struct with pointers to itself, for these pointers."""
+        return types.open_form(name)
+
+    def close(self, opened: types.OpenForm, t: types.Struct, rules: Rules) -> None:
+        """From now on the form of `t` by these rules is the opened one, which has its fields."""
+        form = self.behind(t, rules)
+        assert isinstance(form, types.Struct), form
+        layout = layout_of(form)
+        types.close_form(opened, form.fields, t, layout.size, layout.alignment, tuple(layout.offsets))
+        self._known[t, rules] = opened
 
     def make(self, t: types.Type, rules: Rules) -> types.Type:
         if t in self.words:

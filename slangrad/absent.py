@@ -11,10 +11,7 @@ from collections.abc import Iterable
 
 from slangrad.base.suggestions import near
 
-_TEXTURES = "textures have no views and no loader; pass the texture, or a Tensor of its texels"
-_IMAGES = (
-    "there are no images as objects; Tensor.load_from_image(device, path) reads a file, save(path) writes one"
-)
+_TEXTURES = "memory of another library becomes a texture by create_texture(data=...)"
 _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"
 _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
 _GRAPHICS = "there are no graphics stages; only compute kernels and functions run here"
@@ -23,9 +20,7 @@ _TIMES = "a call has finished when it returns: time.perf_counter() times it, enc
 
 # fmt: off
 _ROWS = {
-    _TEXTURES: "TextureLoader TextureView TextureViewDesc create_texture_from_resource create_texture_view "
-               "create_view",
-    _IMAGES:   "Bitmap tev to_bitmap",
+    _TEXTURES: "create_texture_from_resource",
     _WINDOWS:  "App AppDesc AppWindow CursorMode FileDialogFilter KeyCode MouseButton Surface SurfaceConfig "
                "Window choose_folder_dialog create_surface open_file_dialog save_file_dialog ui",
     _RAYS:     "AccelerationStructure AccelerationStructureInstanceList RayTracingPipeline ShaderTable "

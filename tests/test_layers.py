@@ -2,7 +2,10 @@
 
 import ast
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import slangrad
 
@@ -36,22 +39,25 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.commands"),  # kernels of users
     ("api", "slangrad.api.kernels.fences"),
     ("api", "slangrad.api.kernels.kernel"),
-    ("api", "slangrad.compat.raw_dispatch"),
+    ("api", "slangrad.api.kernels.pipeline"),
+    ("api", "slangrad.api.functional.dispatch"),
     ("api", "slangrad.api.reflection.program_layout"),
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
-    ("api", "slangrad.compat.features"),  # what a device can do
+    ("api", "slangrad.api.devices.features"),  # what a device can do
     ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
-    ("api", "slangrad.compat.call_data"),  # what a call is made of
+    ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
     ("api", "slangrad.api.reflection.slang_layout"),  # reflection
     ("api", "slangrad.tensors.formats"),
-    ("api", "slangrad.tensors.textures"),  # textures
+    ("api", "slangrad.tensors.texture_desc"),  # textures
+    ("api", "slangrad.tensors.textures"),
     ("api", "slangrad.marshal.containers.textures"),
     ("api", "slangrad.marshal.simple.samplers"),
     ("marshal", "slangrad.marshal.containers.textures"),
+    ("marshal", "slangrad.tensors.texture_desc"),
     ("marshal", "slangrad.tensors.textures"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("cli", "rich.console"),  # what only some commands need
@@ -68,8 +74,10 @@ LATE_MODULES = {
     ("tensors", "slangrad.marshal.host.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.gpu_exchange"),
-    ("tensors", "slangrad.tensors.images"),
-    ("tensors", "PIL.Image"),
+    ("tensors", "slangrad.images.pixels"),
+    ("tensors", "slangrad.images.bitmap"),
+    ("images", "PIL.Image"),
+    ("images", "OpenImageIO"),
     ("tensors", "slangrad.api.devices.current"),  # the device of what is unpickled
 }
 
@@ -129,6 +137,58 @@ def test_all_targets_are_in_the_contract_that_none_knows_another() -> None:
     )
 
 
+def imports_of(text: str, late: bool) -> set[str]:
+    """The modules of the package that a file imports when it is loaded; with `late`, those that it loads later, too."""
+    imported: set[str] = set()
+    nodes: list[ast.AST] = [ast.parse(text)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            nodes += node.orelse
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= (names & MODULES.keys()) or {str(node.module)}
+        elif late and isinstance(node, ast.Call) and ast.unparse(node.func) == "Late":
+            imported.add(str(getattr(node.args[0], "value", "")))
+    return imported & MODULES.keys()
+
+
+MODULES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES
+}
+
+
+@pytest.mark.parametrize("folder, late", [("slangrad", False), ("slangrad.api", True)])
+def test_no_file_asks_one_that_asks_it(folder: str, late: bool) -> None:
+    inside = {name: file for name, file in MODULES.items() if f"{name}.".startswith(f"{folder}.")}
+    graph = {name: imports_of(file.read_text(), late) & inside.keys() for name, file in inside.items()}
+    TopologicalSorter(graph).prepare()  # CycleError names the files of a circle
+
+
+@pytest.mark.parametrize("folder", ["marshal", "call", "opt", "llvm", "autodiff", "syntax"])
+def test_rooms_have_15_files_at_most_and_a_sentence(folder: str) -> None:
+    rooms = [PACKAGE / folder, *(path for path in (PACKAGE / folder).iterdir() if list(path.glob("*.py")))]
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    assert not [room.name for room in rooms if len(list(room.glob("[!_]*.py"))) > 15]
+    assert not [room.name for room in rooms if f"\n| `{room.relative_to(PACKAGE)}` | " not in page]
+
+
 def test_every_folder_says_what_it_is() -> None:
     silent = [f.relative_to(ROOT) for f in FILES if not ast.get_docstring(ast.parse(f.read_text()))]
     assert not silent
+
+
+def test_each_pass_has_a_test_of_its_own() -> None:
+    """Tests of passes and of analyses are in the folders of their names, and import them."""
+    tests = "".join(
+        file.read_text()
+        for folder in ("opt", "flatten", "spmd", "delayed")
+        for file in (ROOT / "tests" / folder).glob("*.py")
+    )
+    passes = set(modules_of("No pass asks another")) | {
+        f"slangrad.spmd.{name}"
+        for name in ("coarse", "group_values", "records", "shapes", "uniformity", "widen", "width")
+    }
+    assert not [name for name in passes if f"from {name} import" not in tests]

@@ -18,8 +18,8 @@ from slangrad.marshal.host import vectors
 
 # Which homes of names make a part of the page; all homes that are in none come last.
 PARTS = {
-    "Devices and sessions": "api.devices.device api.sessions.desc base.options compat.features "
-    "api.sessions.session runtime.device api.devices.current api.devices.reports "
+    "Devices and sessions": "api.devices.device api.devices.create api.sessions.desc base.options "
+    "api.devices.features api.sessions.session runtime.device api.devices.current api.devices.reports "
     "api.sessions.hot_reload",
     "Modules and functions": "api.functional.module api.functional.function api.functional.struct "
     "api.functional.instances marshal.registry",
@@ -27,8 +27,8 @@ PARTS = {
     "Tensors and buffers": "tensors.tensor tensors.shape tensors.buffer marshal.reflection.buffer_cursor "
     "tensors.formats",
     "Derivatives": "transforms.gradients transforms.finite_differences",
-    "Kernels": "api.kernels.shader api.kernels.kernel api.kernels.shader_cursor api.kernels.shader_block "
-    "api.kernels.commands api.kernels.fences",
+    "Kernels": "api.kernels.shader api.kernels.kernel api.kernels.pipeline api.kernels.shader_cursor "
+    "api.kernels.shader_block api.kernels.commands api.kernels.fences",
     "Reflection": "marshal.reflection.slang_type api.reflection.program_layout api.reflection.declarations "
     "api.reflection.functions marshal.reflection.type_kinds api.reflection.types",
     "Errors": "marshal.errors base.diagnostics runtime.reports call.gradient_check",

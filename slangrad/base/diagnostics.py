@@ -176,6 +176,7 @@ CODES: dict[str, str] = {
     "E1050": "failure of the CUDA driver",
     "E1051": "GPU that is lost for this process",
     "E1052": "call that a graph of PyTorch cannot record",
+    "E1053": "image file",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "kind or format of a texture or sampler",
     "E9002": "graphics and rays",

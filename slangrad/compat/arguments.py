@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from slangrad.api.functional.call_data import MODES, BoundVariable
 from slangrad.api.kernels.uniforms import Uniforms
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.model.types import Type
-from slangrad.compat.call_data import MODES, BoundVariable
 from slangrad.compat.marshall import BindContext, CallContext, CodeGen, CodeGenBlock, NativeMarshall
 from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results

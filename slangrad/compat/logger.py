@@ -62,6 +62,7 @@ class ConsoleLoggerOutput(LoggerOutput):
         self.colored = colored
 
     def write(self, level: LogLevel, name: str, msg: str) -> None:
+        """Print a message: errors to stderr, all others to stdout."""
         stream = sys.stderr if level >= LogLevel.error else sys.stdout
         if stream is None:
             return
@@ -78,6 +79,7 @@ class FileLoggerOutput(LoggerOutput):
         self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 as long as the output lives
 
     def write(self, level: LogLevel, name: str, msg: str) -> None:
+        """Append a message to the file."""
         self._file.write(_line(level, name, msg, level.name.upper()))
         self._file.flush()
 
@@ -93,9 +95,11 @@ def _at(level: LogLevel) -> tuple[Log, Log]:
     """Methods that write messages of a level: always, and once."""
 
     def always(self: Logger, msg: str) -> None:
+        """Log a message of this level."""
         self.log(level, msg)
 
     def once(self: Logger, msg: str) -> None:
+        """Log a message of this level, unless it was logged before."""
         self.log(level, msg, LogFrequency.once)
 
     always.__name__, once.__name__ = level.name, f"{level.name}_once"
@@ -117,12 +121,15 @@ class Logger:
             self.add_console_output()
 
     def add_console_output(self, colored: bool = True) -> LoggerOutput:
+        """Add the console as an output, and return it."""
         return self._added(ConsoleLoggerOutput(colored))
 
     def add_file_output(self, path: str | PathLike[str]) -> LoggerOutput:
+        """Add a file as an output, and return it. OSError if the file cannot be written."""
         return self._added(FileLoggerOutput(path))
 
     def add_output(self, output: LoggerOutput) -> None:
+        """Add an output."""
         self._added(output)
 
     def _added(self, output: LoggerOutput) -> LoggerOutput:
@@ -131,12 +138,15 @@ class Logger:
         return output
 
     def use_same_outputs(self, other: Logger) -> None:
+        """Use the outputs that another logger has now."""
         self._outputs = list(other._outputs)
 
     def remove_output(self, output: LoggerOutput) -> None:
+        """Remove an output."""
         self._outputs = [kept for kept in self._outputs if kept is not output]
 
     def remove_all_outputs(self) -> None:
+        """Remove all outputs."""
         self._outputs = []
 
     def log(self, level: LogLevel, msg: str, frequency: LogFrequency = LogFrequency.always) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from slangrad.compat.call_data import AccessType, BoundVariable, CallMode
+from slangrad.api.functional.call_data import AccessType, BoundVariable, CallMode
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape

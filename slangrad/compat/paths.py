@@ -69,6 +69,8 @@ PATHS = {
     "reflection.reflectiontypes": _REFLECTION,
     "reflection.typeresolution": "ResolutionDiagnostic ResolveResult resolve_function",
     "slangpy":                  "Shape",
+    "tev":                      "show show_async",
+    "thread":                   "wait_for_tasks",
     "types":                    _TYPES,
     "types.buffer":             "NDBuffer",
     "types.callidarg":          "CallIdArg call_id",
@@ -81,16 +83,18 @@ PATHS = {
 }
 # The modules of names that are not public in the package.
 _HOMES = {
+    "slangrad.api.functional.call_data":      "AccessType BoundCall BoundCallRuntime BoundVariable "
+                                              "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
     "slangrad.api.functional.instances":      "InstanceDifferentiableBuffer",
     "slangrad.api.reflection.slang_layout":   "SlangFunction SlangProgramLayout",
     "slangrad.compat.arguments":              "ReturnContext",
-    "slangrad.compat.call_data":              "AccessType BoundCall BoundCallRuntime BoundVariable "
-                                              "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
     "slangrad.compat.marshall":               f"{_MARSHALLS} {_CODE}",
     "slangrad.compat.type_resolution":        f"{_LOOKUP} {_QUESTIONS} ResolutionDiagnostic ResolveResult SlangLayout "
                                               "TShapeOrTuple find_type_layout_for_buffer resolve_function unpack_args "
                                               "unpack_kwargs",
+    "slangrad.compat.tev":                    "show show_async",
     "slangrad.compat.types":                  f"{_TABLES} {_CURSORS}",
+    "slangrad.images.tasks":                  "wait_for_tasks",
     "slangrad.marshal.containers.values":     "PrimType",
     "slangrad.marshal.protocol.spelling":     "parse_generic_signature",
     "slangrad.marshal.reflection.slang_type": f"{_KINDS} IOType SlangField SlangParameter",

@@ -17,18 +17,23 @@ class Timer:
         self._start = perf_counter_ns()
 
     def reset(self) -> None:
+        """Begin again: the time that has passed is zero."""
         self._start = perf_counter_ns()
 
     def elapsed_ns(self) -> float:
+        """Nanoseconds since the start or the last `reset()`."""
         return self.delta_ns(self._start, self.now())
 
     def elapsed_us(self) -> float:
+        """Microseconds since the start or the last `reset()`."""
         return self.delta_us(self._start, self.now())
 
     def elapsed_ms(self) -> float:
+        """Milliseconds since the start or the last `reset()`."""
         return self.delta_ms(self._start, self.now())
 
     def elapsed_s(self) -> float:
+        """Seconds since the start or the last `reset()`."""
         return self.delta_s(self._start, self.now())
 
     @staticmethod
@@ -43,14 +48,17 @@ class Timer:
 
     @staticmethod
     def delta_us(start: int, end: int) -> float:
+        """Microseconds between two results of `now()`."""
         return (end - start) / 1e3
 
     @staticmethod
     def delta_ms(start: int, end: int) -> float:
+        """Milliseconds between two results of `now()`."""
         return (end - start) / 1e6
 
     @staticmethod
     def delta_s(start: int, end: int) -> float:
+        """Seconds between two results of `now()`."""
         return (end - start) / 1e9
 
 

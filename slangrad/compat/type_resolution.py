@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.api.devices.device import Device
+from slangrad.api.functional.call_data import MODES, BoundCall
 from slangrad.api.functional.module import module_of_package
 from slangrad.api.reflection.program_layout import ProgramLayout, TypeLayoutReflection
 from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout, slang_parameters
@@ -24,7 +25,6 @@ from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID
-from slangrad.compat.call_data import MODES, BoundCall
 from slangrad.compat.marshall import BindContext
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.reflection.model import ElementLayout

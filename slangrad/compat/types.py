@@ -15,8 +15,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slangrad.api.functional.call_data import BoundVariable
 from slangrad.compat.arguments import Factory, TaughtMarshal, binder_of
-from slangrad.compat.call_data import BoundVariable
 from slangrad.compat.marshall import BindContext, CodeGenBlock, NativeMarshall, NativeValueMarshall
 from slangrad.compat.type_resolution import resolve_element_type
 from slangrad.marshal import registry
@@ -64,7 +64,7 @@ def _changed(kind: type) -> None:
     registry.unregister(kind)
     results.teach(kind, None)
     if kind in PYTHON_TYPES:
-        registry.register(kind, key_of_taught, marshal_of_taught)
+        registry.register(kind, key_of_taught, marshal_of_taught, launched_argument)
         if not hasattr(kind, "from_result"):
             results.teach(kind, binder_of(kind, PYTHON_TYPES[kind]))
 
@@ -107,12 +107,11 @@ def marshal_of_taught(value: object) -> TaughtMarshal:
     return TaughtMarshal(factory, value)
 
 
-def dispatched(program: Callable[[], SlangProgramLayout], value: object) -> HostValue:
-    """The value that a kernel gets: the one that its Marshall gives, if it has a Marshall."""
+def launched_argument(layout: SlangProgramLayout, value: HostValue) -> HostValue:
+    """The value that a kernel gets for one whose class is in the table: its Marshall gives it."""
     factory = lookup_type_callback(type(value))
-    if factory is None:
-        return value
-    marshall = factory(program(), value)
+    assert factory is not None
+    marshall = factory(layout, value)
     data = marshall.create_dispatchdata(value)
     if data is None:
         message = f"{marshall!r}: create_dispatchdata gave nothing"

@@ -219,7 +219,7 @@ class _Traced:
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
         tensors = self.plan.run(arrays)
         results = [self._wrap(tensor, node) for tensor, node in zip(tensors, self.plan.outputs, strict=True)]
-        return filled(self.result, iter(results), is_result)
+        return results[0] if is_traced(self.result) else filled(self.result, iter(results), is_result)
 
 
 def traced(function: Function, call: CallArguments) -> tuple[PyTree, list[Node], list[Node]]:
@@ -255,7 +255,7 @@ def wrap_of(arrays: Sequence[ArrayValue]) -> Callable[[spy.Tensor, Node], ArrayV
         return lambda tensor, node: tensor
     if any(not isinstance(array, np.ndarray | np.generic) for array in arrays):
         return lambda tensor, node: tensor.to_torch().reshape(node.shape)
-    return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
+    return lambda tensor, node: tensor.host_view() if node.shape else tensor.host_view()[0]
 
 
 def settings_of(memory: str | int | None, consistent: str | None) -> Settings:

@@ -45,8 +45,7 @@ def _lower_kernel(
     entry = kernels.lower_kernel(lowering, kernel)
     lowered = lowering.finish()
     lowering.reporter.raise_if_errors()
-    note_wave_size(lowered, entry, lowering.reporter)
-    lowering.reporter.raise_if_errors()
+    note_wave_size(lowered, entry)
     lowered.add(entry)
     lowered.arguments = lowering.parameters.block()
     return lowered, entry.name, lowering.parameters.names

@@ -42,6 +42,7 @@ TEXTURES = Late("slangrad.marshal.containers.textures")
 RECORD = "record"
 Key = Callable[[HostValue], Hashable]
 Maker = Callable[[HostValue], Marshal]
+Launched = Callable[[HostValue, HostValue], HostValue]
 
 
 def _key_of_tensor(tensor: Tensor) -> Hashable:
@@ -205,15 +206,20 @@ def _enter(kind: type) -> Key:
     return KEYS.get(kind, _key_of_type)
 
 
-def register(kind: type, key: Key, maker: Maker) -> None:
-    """Register another Python type for calls."""
+def register(kind: type, key: Key, maker: Maker, launched: Launched | None = None) -> None:
+    """Register another Python type for calls. `launched`: the argument of a launched kernel, made of the program's
+    layout and a value; without it, the value itself.
+    """
     _forget_readers(kind)
     KEYS[kind], _MAKERS[kind] = key, maker
+    if launched is not None:
+        _LAUNCHED[kind] = launched
 
 
 def unregister(kind: type) -> None:
     """Remove the registration of a type and of its subclasses."""
     _forget_readers(kind)
+    _LAUNCHED.pop(kind, None)
     for met in [known_class for known_class in KEYS if issubclass(known_class, kind)]:
         KEYS.pop(met, None)
         _MAKERS.pop(met, None)
@@ -226,6 +232,14 @@ def _forget_readers(kind: type) -> None:
             KEYS.pop(met, None)
 
 
+def launched_argument(layout: Callable[[], object], value: HostValue) -> HostValue:
+    """The argument of a launched kernel for a value: the one that its class is registered with, if there is one.
+    `layout` gives the layout of the program.
+    """
+    base = next((base_class for base_class in type(value).__mro__ if base_class in _LAUNCHED), None)
+    return value if base is None else _LAUNCHED[base](layout(), value)
+
+
 def is_built_in(kind: type) -> bool:
     """Whether calls support values of a type without registration."""
     is_array = issubclass(kind, HostArray) or is_torch_type(kind) or is_texture_type(kind)
@@ -235,6 +249,7 @@ def is_built_in(kind: type) -> bool:
 # --- Wrappers of other values -------------------------------------------------------------------------
 
 _BUILT_IN = frozenset(_MAKERS)
+_LAUNCHED: dict[type, Launched] = {}
 _PLAIN = frozenset(
     (bool, int, EnumValue, float, Tensor, np.ndarray, ValueRef, DiffPair, Buffer, str, type(None))
 )
@@ -251,7 +266,8 @@ def register_type(
     update: Callable[[object, object], object] | None = None,
 ) -> None:
     """Register a class of wrappers: calls replace an object of it, or of a subclass, by `value_of(object)`. After a
-    call `update(object, value)` runs.
+    call `update(object, value)` runs. CallError (E1001) for a class with built-in support, and for what is no class
+    or cannot be called.
     """
     if not isinstance(kind, type) or not callable(value_of):
         raise CallError("E1001", "register_type takes a class and a callable")

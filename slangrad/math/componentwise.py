@@ -233,7 +233,7 @@ def _truths(name: str, x: object) -> Data:
 
 
 def select(condition: object, true_value: object, false_value: object) -> object:
-    """For each component one of two values."""
+    """For each component one of two values. TypeError where the numbers of components differ."""
     truths = _truths("select", condition)
     model = model_of("select", [true_value, false_value])
     if model is None:
@@ -276,7 +276,7 @@ def _reinterpreted(name: str) -> Callable[[object], object]:
         return converted(x, dtype, name).view(vector_class(gives, 1).dtype).item()
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"The bits of {' or '.join(takes)} as {gives}."
+    apply.__doc__ = f"The bits of {' or '.join(takes)} as {gives}. TypeError for others."
     return apply
 
 
@@ -293,7 +293,7 @@ def _half_bits(x: Data) -> Data:
 
 
 def f16tof32(x: object) -> object:
-    """The halves of these bits; only the lowest 16 bits count."""
+    """The halves of these bits; only the lowest 16 bits count. TypeError for floats."""
     if isinstance(x, HostVector) and x.dtype == np.uint32:
         return vector_class(ir.F32, x.shape[0]).of(_floats(x.data))
     if not isinstance(x, (int, np.integer)):

@@ -72,7 +72,9 @@ def normalize(x: object) -> HostArray:
 
 
 def cross(x: object, y: object) -> HostArray:
-    """The vector that is orthogonal to two of three components; of quaternions their product."""
+    """The vector that is orthogonal to two of three components; of quaternions their product. TypeError for other
+    numbers of components.
+    """
     if isinstance(x, HostQuaternion) and isinstance(y, HostQuaternion):
         return mul(x, y)
     model, (a, b) = _numbers("cross", x, y)
@@ -91,7 +93,9 @@ def reflect(i: object, n: object) -> HostArray:
 
 def mul(x: object, y: object) -> HostArray:
     """The product of matrices, of a matrix and a column vector, of a row vector and a matrix; of quaternions; of a
-    quaternion and a vector, which it turns."""
+    quaternion and a vector, which it turns. TypeError for other types, ValueError where columns and rows differ in
+    number.
+    """
     if isinstance(x, HostQuaternion):
         return _quaternion_product(x, y)
     if not isinstance(x, (HostMatrix, HostVector)) or not isinstance(y, (HostMatrix, HostVector)):

@@ -240,7 +240,7 @@ def matrix_4x4_from_3x4(m: object) -> HostMatrix:
 
 
 def matrix_from_quat(q: object) -> HostMatrix:
-    """The 3x3 rotation of a quaternion of length 1."""
+    """The 3x3 rotation of a quaternion of length 1. TypeError for other objects than quaternions."""
     if not isinstance(q, HostQuaternion):
         raise TypeError(f"matrix_from_quat: a quaternion is needed, not {type(q).__name__}")
     x, y, z, w = wide(q.data)
@@ -275,7 +275,9 @@ def look_at_axes(direction: Data, up: Data, handedness: Handedness, name: str) -
 
 
 def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> HostMatrix:
-    """A right-handed perspective projection; `fovy` is the angle from top to bottom."""
+    """A right-handed perspective projection; `fovy` is the angle from top to bottom. ValueError for `aspect` zero, or
+    `z_near` equal to `z_far`.
+    """
     if aspect == 0 or z_near == z_far:
         raise ValueError("perspective: `aspect` is not zero, and `z_near` and `z_far` differ")
     height = 1 / math.tan(fovy / 2)
@@ -286,7 +288,7 @@ def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> Host
 
 
 def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z_far: float) -> HostMatrix:
-    """A right-handed projection without perspective."""
+    """A right-handed projection without perspective. ValueError where opposite sides are equal."""
     low, high = np.array([left, bottom, z_near]), np.array([right, top, z_far])
     size = high - low
     if not np.all(size):

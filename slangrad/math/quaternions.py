@@ -41,7 +41,7 @@ def conjugate(x: object) -> HostQuaternion:
 
 
 def slerp(x: object, y: object, s: float) -> HostQuaternion:
-    """Between two turns at constant speed, the shorter way."""
+    """Between two turns at constant speed, the shorter way. TypeError for two different types."""
     x, y = _host_quaternion(x, "slerp"), _host_quaternion(y, "slerp")
     if x.dtype != y.dtype:
         raise TypeError(f"slerp: {type(x).__name__} and {type(y).__name__} are of different types")

@@ -88,6 +88,7 @@ class Optimizer(ABC):
 
     @property
     def parameters(self) -> list[Tensor]:
+        """The tensors that steps change, in the order in which they were given."""
         return [parameter.tensor for parameter in self._parameters]
 
     @property
@@ -177,7 +178,9 @@ class Optimizer(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, HostValue]) -> None:
-        """Go on from a result of `state_dict`. No state changes if it does not fit."""
+        """Go on from a result of `state_dict`. No state changes if it does not fit. CallError (E1032) if it does not
+        fit.
+        """
         if state.get("kind") != type(self).__name__:
             raise CallError(
                 CODE,
@@ -254,6 +257,7 @@ class SGD(Optimizer):
             raise CallError(CODE, "nesterov: it needs momentum", (), "momentum=0.9")
 
     def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
+        """The step of one parameter: a Slang function and its arguments."""
         rate, decay = float(self.lr), float(self.weight_decay)
         if not self.momentum:
             return ParameterUpdate(_function("descend", part), [], [rate, decay])
@@ -288,6 +292,7 @@ class Adam(Optimizer):
         _check("weight_decay", self.weight_decay, 0)
 
     def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
+        """The step of one parameter: a Slang function and its arguments."""
         first, second = (float(beta) for beta in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slangrad.api.devices.device import host_device
+from slangrad.api.devices.create import host_device
 from slangrad.ir.data.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields

@@ -168,17 +168,23 @@ class CpuDevice(Device):
             return
         if isinstance(kernel, NativeKernel):
             with _ordered if kernel.ordered else nullcontext():
-                self._launch_native(kernel, bytes(arguments), grid)
+                self._launch_native(kernel, bytes(arguments), grid, _chunks_of_launch(kernel, grid))
         elif isinstance(kernel, PythonKernel):
             self._launch_python(kernel, bytearray(arguments), grid)
         else:
             raise TypeError(f"kernel '{kernel.name}' was not made for the CPU")
 
     def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
-        if isinstance(kernel, NativeKernel) and kernel.is_one_chunk(grid):
-            check_arguments(kernel, arguments)
+        if not isinstance(kernel, NativeKernel) or kernel.ordered or min(grid) <= 0:
+            return super().prepare(kernel, arguments, grid)
+        check_arguments(kernel, arguments)
+        if kernel.is_one_chunk(grid):
             return partial(self._run_one_chunk, kernel, arguments, grid)
-        return super().prepare(kernel, arguments, grid)
+        return partial(self._launch_prepared, kernel, arguments, grid, _chunks_of_launch(kernel, grid))
+
+    def _launch_prepared(self, kernel: NativeKernel, arguments: bytes, grid: Grid, geometry: Grid) -> None:
+        self.require_open()
+        self._launch_native(kernel, arguments, grid, geometry)
 
     def _run_one_chunk(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
         """A small launch: one chunk, with nothing counted, shared or added up."""
@@ -201,9 +207,8 @@ class CpuDevice(Device):
         if failure is not None:
             raise exception_of(failure[1], kernel.name, kernel.sites, self._tape_limit)
 
-    def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
-        most = MOST_CHUNKS_WITH_PARTIALS if kernel.reduce else MOST_CHUNKS
-        geometry = chunks_of(_in_groups(grid, kernel.group), kernel.granularity, most)
+    def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid, geometry: Grid) -> None:
+        """`geometry`: of `_chunks_of_launch`."""
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
         record.printed = self.printed
@@ -215,7 +220,8 @@ class CpuDevice(Device):
             if size < 0:
                 assert kernel.fallback is not None
                 with _ordered:
-                    self._launch_native(kernel.fallback, arguments, grid)
+                    chunks = _chunks_of_launch(kernel.fallback, grid)
+                    self._launch_native(kernel.fallback, arguments, grid, chunks)
             elif size:
                 self._run_with_partials(kernel, arguments, record, size, failures)
             elif geometry[2] == 1:
@@ -308,6 +314,11 @@ class CpuDevice(Device):
     def torch_has_computed(self) -> None:
         """Without this hint, threads of ours would share the processors with PyTorch's."""
         TEAM.torch_has_computed()
+
+
+def _chunks_of_launch(kernel: NativeKernel, grid: Grid) -> Grid:
+    most = MOST_CHUNKS_WITH_PARTIALS if kernel.reduce else MOST_CHUNKS
+    return chunks_of(_in_groups(grid, kernel.group), kernel.granularity, most)
 
 
 def _batches(record: LaunchRecord) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.runtime.memory import HOST_MEMORY, MemoryBlock
+from slangrad.runtime.processors import OtherPrograms
 from slangrad.runtime.reports import LaunchReports, Printed, Site
 
 Grid = tuple[int, int, int]
@@ -178,6 +179,10 @@ class Device(ABC):
         """PyTorch has just computed on the host. Its threads wait busily for some milliseconds, and help with launches
         on the CPU in that time."""
         return
+
+    def watch_other_programs(self) -> OtherPrograms:
+        """Whether others are at work on the processors from now on, so that times that are measured mean little."""
+        return OtherPrograms()
 
     def memory_beside_launches(self) -> int:
         """Bytes that launches have besides arguments and tensors."""

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from time import perf_counter, process_time
 
 
 def available_processors() -> int:
@@ -34,6 +35,37 @@ def idle_processors() -> int:
     except (AttributeError, OSError):
         return available
     return max(1, min(available, int(available - busy + min(busy, 1.0) + 0.5)))
+
+
+class OtherPrograms:
+    """Notices whether other programs, or the host of a virtual machine, have had a part of the processors since it was
+    made."""
+
+    def __init__(self) -> None:
+        self._began, self._busy, self._own = perf_counter(), _busy_seconds(), process_time()
+
+    def were_at_work(self) -> bool:
+        """False where the system does not say."""
+        by_all = _busy_seconds() - self._busy
+        by_others = by_all - (process_time() - self._own)
+        count = available_processors()
+        return by_others > count * (DISTURBED * (perf_counter() - self._began) + TICK)
+
+
+DISTURBED = 0.1  # the part of the processors' time that others may have
+TICK = 0.01  # seconds: the steps in which the system counts
+STATISTICS = Path("/proc/stat")
+_BUSY = (1, 2, 3, 6, 7, 8)  # user, nice, system, interrupts, soft interrupts, stolen
+
+
+def _busy_seconds() -> float:
+    """The time that the CPUs of this process were busy since the system began; 0 where the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return 0.0
+    names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    rows = [words for words in map(str.split, _lines(STATISTICS)) if words and words[0] in names]
+    ticks = sum(int(words[place]) for words in rows for place in _BUSY if place < len(words))
+    return float(ticks / os.sysconf("SC_CLK_TCK"))
 
 
 PROCESS_GROUPS = Path("/proc/self/cgroup")

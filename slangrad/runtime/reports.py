@@ -146,6 +146,7 @@ class NotFiniteError(KernelReport, FloatingPointError):
         )
 
     def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
+        """The same error with the index of the call."""
         return NotFiniteError(self.kernel, self._site, self._value, self.thread, call)
 
     @staticmethod

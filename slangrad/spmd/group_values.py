@@ -24,7 +24,7 @@ GROUP_OPS = frozenset({"shared", "barrier"})
 
 def runs_in_groups(kernel: Function) -> bool:
     """Whether threads of a group have to run together."""
-    return any(op.name in GROUP_OPS for op in walk(kernel.region))
+    return kernel.waves_cross_rows or any(op.name in GROUP_OPS for op in walk(kernel.region))
 
 
 class GroupValues:

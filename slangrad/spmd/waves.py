@@ -12,6 +12,7 @@ from __future__ import annotations
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild
 from slangrad.ir.building.rebuild import Rule as RebuildRule
+from slangrad.ir.data.numbers import first_of_scan
 from slangrad.ir.data.types import U32, U64
 from slangrad.ir.ops.core import Op, Value
 from slangrad.ir.ops.type_rules import scalar_type
@@ -19,8 +20,6 @@ from slangrad.spmd.effects import lane_by_lane, reduced
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import each_lane
-
-FIRST = {"add": 0, "mul": 1}  # the result of a scan in its first lane
 
 
 def _reduce(w: Widening, b: Builder, op: Op) -> None:
@@ -38,8 +37,13 @@ def _scan(w: Widening, b: Builder, op: Op) -> None:
         term = inner.emit("lane_get", values, lane, type=x.type)
         return inner.emit("lane_set", lanes_so_far, lane, before), inner.emit(kind, before, term)
 
-    start = b.zero(values.type), b.constant(scalar_type(x), FIRST[kind])
+    start = b.zero(values.type), _first(b, x, kind)
     w.forms.set(r, each_lane(b, w.mask.bits(b, w.count), start, body)[0])
+
+
+def _first(b: Builder, x: Value, kind: str) -> Value:
+    """What a scan gives its first lane."""
+    return b.constant(scalar_type(x), first_of_scan(kind, scalar_type(x)))
 
 
 def _ballot(w: Widening, b: Builder, op: Op) -> None:
@@ -86,9 +90,8 @@ def _same(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     return (rebuild.value(op.operands[0]),)
 
 
-def _first(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    kind = op.attributes["kind"]
-    return (b.constant(op.results[0].type, FIRST[kind]),)
+def _first_of_all(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    return (_first(b, op.results[0], op.attributes["kind"]),)
 
 
 def _own_bit(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -106,7 +109,7 @@ def _zero(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 
 ALONE: dict[str, RebuildRule] = {
     "wave_reduce": _same,
-    "wave_scan": _first,
+    "wave_scan": _first_of_all,
     "wave_ballot": _own_bit,
     "wave_read": _own_value,
     "wave_lane": _zero,

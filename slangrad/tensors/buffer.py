@@ -142,7 +142,9 @@ class Buffer:
         zero: bool = False,
         label: str = "",
     ) -> Buffer:
-        """`size` in bytes, or `element_count` elements of `struct_size` or a type, or as big as `data`."""
+        """`size` in bytes, or `element_count` elements of `struct_size` or a type, or as big as `data`. ValueError if
+        `struct_size` is not the size of the type.
+        """
         t = None if element_type is None else find_element_type(element_type, "element_type")
         stride = struct_size or (1 if t is None else layout_of(t).size)
         if struct_size and t is not None and struct_size != layout_of(t).size:
@@ -195,7 +197,9 @@ class Buffer:
         self, type: object = None, shape: Sequence[int] = (), strides: Sequence[int] = (), offset: int = 0
     ) -> HostValue:
         """The memory itself as a PyTorch tensor of a dtype (without one: bytes), from byte `offset` on. Strides count
-        elements; without a shape there is one dimension."""
+        elements; without a shape there is one dimension. ValueError for elements outside of the buffer or at no
+        multiple of their size, BufferError for memory that is read-only.
+        """
         element = FORMATS.scalar_of(type)
         size = layout_of(element).size
         if offset < 0 or offset % size or offset > self.size:

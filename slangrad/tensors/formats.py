@@ -219,7 +219,7 @@ class FormatInfo:
 
 
 def get_format_info(format: Enum) -> FormatInfo:
-    """Facts about a format."""
+    """Facts about a format. TypeError for other objects than a Format."""
     if not isinstance(format, Format):
         raise TypeError(f"format: expected a Format, not {format!r}")
     return FormatInfo(format, *_ROWS[format.name])

@@ -29,7 +29,7 @@ from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_ten
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 
-IMAGES = Late("slangrad.tensors.images")
+IMAGES = Late("slangrad.images.pixels")
 CURSOR = Late("slangrad.marshal.reflection.buffer_cursor")
 EXCHANGE = Late("slangrad.tensors.gpu_exchange")
 
@@ -165,8 +165,9 @@ class StridedView(Operators):
         return listed(self)
 
     def save(self, path: str | PathLike[str], *, flip_y: bool = False, linear: bool = False) -> None:
-        """Write an image file with Pillow, in the format of its name: `float` to `float4` or bytes in height and
+        """Write an image file, in the format of its name: `float` to `float4` or bytes in height and
         width, or numbers with the channels as third dimension. 0 to 1 become 0 to 255; other values are clamped.
+        EXR and HDR have the floats.
         `linear`: the values are linear intensities, and the file gets them as sRGB. An image that `load_from_image`
         has read with `flip_y` or `linearize` is saved with `flip_y` or `linear`. ValueError for shapes and types
         that are no image."""

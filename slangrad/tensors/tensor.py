@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import prod
 from os import PathLike
 from typing import Any, overload
@@ -25,12 +26,13 @@ from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
 from slangrad.tensors.buffer import shared_view as view_of_shared
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import derivative_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
+from slangrad.tensors.element_types import holds_structs, slang_name
+from slangrad.tensors.gradients import HasGradients, checked
 from slangrad.tensors.host_values import assign, iterated
 from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
-from slangrad.tensors.strided import EXCHANGE, IMAGES, StridedView
+from slangrad.tensors.strided import EXCHANGE, IMAGES
 from slangrad.tensors.torch_types import host_array_of
 from slangrad.tensors.transfer import SharedArray, filled, host_array, import_array, shared_memory
 from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
@@ -52,13 +54,12 @@ def _from_numpy(device: object, ndarray: AnyArray) -> Tensor:
     return Tensor.from_numpy(device, ndarray)
 
 
-class Tensor(StridedView):
+class Tensor(HasGradients):
     """An n-dimensional array on a device: a view of a buffer with shape, strides and offset, which count elements.
     Elements are scalars, vectors, matrices, arrays or structs. Rows come first: without gaps, strides of (2, 3) are
     (3, 1)."""
 
-    __slots__ = ("_grad_in", "_grad_out")
-    changes = 0  # how often a Tensor got other memory, or other gradients
+    __slots__ = ()
 
     def __init__(
         self,
@@ -86,8 +87,7 @@ class Tensor(StridedView):
         steps = as_integers(() if strides is None else strides, "strides") or contiguous_strides(sizes)
         self._set(storage, element, wanted, View(sizes, steps, operator.index(offset)))
         self._check()
-        self._grad_in: Tensor | None = None
-        self._grad_out: Tensor | None = None
+        self._grad_in = self._grad_out = None
         self.grad_in = grad_in
         self.grad_out = grad_out
 
@@ -156,12 +156,12 @@ class Tensor(StridedView):
     @staticmethod
     def empty_like(other: Tensor) -> Tensor:
         """Another tensor of the same shape and type, contiguous and without gradients."""
-        return _checked(other, "other")._like(zero=False)
+        return checked(other, "other")._like(zero=False)
 
     @staticmethod
     def zeros_like(other: Tensor) -> Tensor:
         """The same, with bytes that are zero."""
-        return _checked(other, "other")._like(zero=True)
+        return checked(other, "other")._like(zero=True)
 
     @staticmethod
     def from_numpy(
@@ -205,7 +205,7 @@ class Tensor(StridedView):
         that GPU, or on the host and is copied.
 
         Read-only memory becomes a read-only tensor. `copy`: False refuses memory that cannot be shared, True always
-        copies; None copies only if it cannot be shared.
+        copies; None copies only if it cannot be shared. BufferError for memory that `copy=False` would have to copy.
         """
         element = None if dtype is None else find_element_type(dtype)
         if not runtime_of(device).reaches_host and EXCHANGE.is_on_gpu(source):
@@ -366,7 +366,8 @@ class Tensor(StridedView):
         """A strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
 
         With `dtype` the memory is seen as elements of that type, which shape, strides and offset count. Without a
-        shape the last dimension grows or shrinks with the size of the elements.
+        shape the last dimension grows or shrinks with the size of the elements. TypeError without shape and dtype,
+        ValueError for a tensor whose gradients have other strides.
         """
         if shape is None and dtype is None:
             raise TypeError("shape: give the size of each dimension, or a dtype")
@@ -412,8 +413,8 @@ class Tensor(StridedView):
         return _make(self.storage, self.element_type, self._dtype, view)
 
     def point_to(self, target: Tensor) -> None:
-        """Become a view of the memory of another tensor of the same shape and element type."""
-        if self.shape != _checked(target, "target").shape:
+        """Become a view of the memory of a tensor of the same shape, element type and usage; ValueError for others."""
+        if self.shape != checked(target, "target").shape:
             raise ValueError(
                 f"target: Shape of existing and new tensor view must match: {self.shape} and {target.shape}"
             )
@@ -426,7 +427,7 @@ class Tensor(StridedView):
             raise ValueError("target: Usage flags and memory type of both storages must match")
         view = View(target.shape, target.strides, target.offset)
         self._set(target.storage, self.element_type, self._dtype, view)
-        Tensor.changes += 1
+        HasGradients.changes += 1
 
     def _viewed(self, change: Callable[[Tensor], View]) -> Tensor:
         """The view `change(self)` with the views `change(gradient)` of the gradients."""
@@ -441,44 +442,6 @@ class Tensor(StridedView):
             same = self._grad_out is self._grad_in
             viewed._grad_out = viewed._grad_in if same else self._grad_out._viewed(change)
         return viewed
-
-    @property
-    def grad_in(self) -> Tensor | None:
-        """The gradient that a kernel reads if it writes this tensor."""
-        return self._grad_in
-
-    @grad_in.setter
-    def grad_in(self, grad: Tensor | None) -> None:
-        self._check_gradient(grad, "grad_in", "input")
-        if grad is not None and not self.writable:
-            raise ValueError(
-                "grad_in: Supplying input gradients is only allowed if the primal tensor is writable: "
-                "it needs the usage unordered_access"
-            )
-        self._grad_in = grad
-        Tensor.changes += 1
-
-    @property
-    def grad_out(self) -> Tensor | None:
-        """The gradient to which a kernel adds if it reads this tensor."""
-        return self._grad_out
-
-    @grad_out.setter
-    def grad_out(self, grad: Tensor | None) -> None:
-        self._check_gradient(grad, "grad_out", "output")
-        if grad is not None and grad.storage.frozen:
-            raise ValueError(
-                "grad_out: gradients are added here, and the memory belongs to a read-only array"
-            )
-        self._grad_out = grad
-        Tensor.changes += 1
-
-    @property
-    def grad(self) -> Tensor:
-        """`grad_out`. RuntimeError if there is none."""
-        if self._grad_out is None:
-            raise RuntimeError("Tensor has no grad. Attach one with tensor = tensor.with_grads()")
-        return self._grad_out
 
     def with_grads(
         self, grad_in: Tensor | None = None, grad_out: Tensor | None = None, zero: bool | None = None
@@ -499,15 +462,8 @@ class Tensor(StridedView):
             tensor.grad_in = shared if grad_in is None else grad_in
         return tensor
 
-    def _derivative(self) -> tuple[Type | None, object]:
-        """The type of gradients. Types of a module have their own; a struct without one gives None."""
-        declared = getattr(self._dtype, "derivative", None)
-        if declared is not None:
-            return find_element_type(declared), declared
-        return derivative_type(self.element_type), None
-
     def new_gradient(self, zero: bool = True) -> Tensor:
-        """A tensor for derivatives of this one, which is not attached to it."""
+        """A tensor for derivatives of this one, not attached to it. ValueError if the element type has none."""
         element, dtype = self._derivative()
         if element is None:
             raise ValueError(
@@ -517,29 +473,6 @@ class Tensor(StridedView):
             self.device, element, self.element_count, READ_WRITE | BufferUsage.shared, zero=zero
         )
         return _make(storage, element, dtype, _whole(self.shape))
-
-    def _check_gradient(self, grad: object, argument: str, which: str) -> None:
-        if grad is None:
-            return
-        grad, name = _checked(grad, argument), slang_name(self.element_type)
-        expected, _ = self._derivative()
-        if expected is None and not holds_structs(self.element_type):
-            raise ValueError(f"{argument}: No derivative type found for {name}")
-        if expected is not None and grad.element_type is not expected:
-            raise ValueError(
-                f"{argument}: Invalid element type of {which} gradient for tensor of type {name}: "
-                f"Expected {slang_name(expected)}, received {slang_name(grad.element_type)}"
-            )
-        if grad.storage.runtime is not self.storage.runtime:
-            raise ValueError(f"{argument}: the {which} gradient lies on another device than the tensor")
-        if grad.shape != self.shape:
-            raise ValueError(f"{argument}: shape {grad.shape} does not match the tensor's shape {self.shape}")
-
-
-def _checked(tensor: object, argument: str) -> Tensor:
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{argument}: expected a Tensor, not {type(tensor).__name__}")
-    return tensor
 
 
 def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:
@@ -581,8 +514,9 @@ def _named(dtype: object, program_layout: Any) -> object:
     return dtype if declared is None else declared
 
 
+@lru_cache(maxsize=1024)  # results of calls have few shapes
 def _whole(shape: Shape) -> View:
-    return View(shape, contiguous_strides(shape), 0)
+    return View(shape, Shape(contiguous_strides(shape)), 0)
 
 
 def _allocate(

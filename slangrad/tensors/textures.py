@@ -12,182 +12,38 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from enum import Enum, IntFlag
+from enum import Enum
 from importlib import import_module
 from math import prod
 from typing import NoReturn
 
+import numpy as np
+
 from slangrad.base.late import Late
-from slangrad.ir.data.types import U32, Type
-from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, ResourceState, as_source
+from slangrad.ir.data.types import U32
+from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import derivative_type, numpy_layout, slang_name
-from slangrad.tensors.formats import Format, TexelForm, decoded, element_of, encoded, texel_form
+from slangrad.tensors.formats import Format, decoded, encoded, get_format_info
 from slangrad.tensors.shape import check_count
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.texture_desc import (
+    ALL_LAYERS,
+    ALL_MIPS,
+    KINDS,
+    USUAL,
+    TextureDesc,
+    TextureType,
+    TextureUsage,
+    UnsupportedTexture,
+    form_of,
+    format_of,
+    halved,
+    shapes_of,
+)
 
 VECTORS = Late("slangrad.marshal.host.vectors")
-
-ALL_LAYERS = ALL_MIPS = (1 << 32) - 1
-
-
-class UnsupportedTexture(ValueError, NotImplementedError):
-    """A type or a format of which there are no textures."""
-
-    code = "E9001"
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"error[{self.code}]: {reason}")
-
-
-class TextureType(Enum):
-    """Kinds of textures."""
-
-    texture_1d = 0
-    texture_1d_array = 1
-    texture_2d = 2
-    texture_2d_array = 3
-    texture_2d_ms = 4
-    texture_2d_ms_array = 5
-    texture_3d = 6
-    texture_cube = 7
-    texture_cube_array = 8
-
-
-class TextureUsage(IntFlag):
-    """What a texture may be used for. Without `unordered_access` no kernel may write to it."""
-
-    none = 0
-    shader_resource = 1
-    unordered_access = 2
-    render_target = 4
-    depth_stencil = 8
-    present = 16
-    copy_source = 32
-    copy_destination = 64
-    resolve_source = 128
-    resolve_destination = 256
-    typeless = 512
-    shared = 1024
-
-
-USUAL = TextureUsage.shader_resource | TextureUsage.unordered_access
-
-# Of each kind: its type in Slang without RW, how many of width, height and depth it has, and whether it has layers.
-KINDS: dict[TextureType, tuple[str, int, bool]] = {
-    TextureType.texture_1d: ("Texture1D", 1, False),
-    TextureType.texture_1d_array: ("Texture1DArray", 1, True),
-    TextureType.texture_2d: ("Texture2D", 2, False),
-    TextureType.texture_2d_array: ("Texture2DArray", 2, True),
-    TextureType.texture_3d: ("Texture3D", 3, False),
-}
-
-
-@dataclass(slots=True)
-class TextureDesc:
-    """The arguments of a texture; `texture.desc` is a copy of those that it was made with."""
-
-    type: TextureType = TextureType.texture_2d
-    format: Enum = Format["undefined"]
-    width: int = 1
-    height: int = 1
-    depth: int = 1
-    array_length: int = 1
-    mip_count: int = 1
-    sample_count: int = 1
-    sample_quality: int = 0
-    memory_type: MemoryType = MemoryType.device_local
-    usage: TextureUsage = USUAL
-    default_state: ResourceState = ResourceState.undefined
-    label: str = ""
-
-    @staticmethod
-    def of(desc: TextureDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> TextureDesc:
-        """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
-        if not isinstance(desc, (TextureDesc, Mapping, type(None))):
-            raise TypeError(f"desc: expected a TextureDesc or a dict, not {desc!r}")
-        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
-        names = [field.name for field in fields(TextureDesc)]
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            raise TypeError(f"{unknown[0]}: a texture has no such argument; it has {', '.join(names)}")
-        return replace(desc if isinstance(desc, TextureDesc) else TextureDesc(), **values)
-
-    def checked(self) -> TextureDesc:
-        """With the number of all levels where `ALL_MIPS` are wanted. TypeError and ValueError for what makes no
-        texture, UnsupportedTexture for kinds of textures that are not."""
-        for name, kind in _KINDS_OF_FIELDS.items():
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name}: expected a {kind.__name__}, not {getattr(self, name)!r}")
-        if self.type not in KINDS or self.sample_count != 1:
-            kinds = ", ".join(kind.name for kind in KINDS)
-            raise UnsupportedTexture(f"type: textures of these types are supported: {kinds}; one sample each")
-        sizes = self._sizes()
-        levels = max(sizes.values()).bit_length()
-        count = self._whole("mip_count")
-        count = levels if count == ALL_MIPS else count
-        if not 1 <= count <= levels:
-            raise ValueError(f"mip_count: a texture of these sizes has 1 to {levels} levels, not {count}")
-        return replace(self, mip_count=count)
-
-    def _sizes(self) -> dict[str, int]:
-        """Width, height and depth, as far as the type has them."""
-        _, count, is_array = KINDS[self.type]
-        sizes = {name: self._whole(name) for name in ("width", "height", "depth")}
-        layers = self._whole("array_length")
-        for name, size in (*sizes.items(), ("array_length", layers)):
-            if size < 1:
-                raise ValueError(f"{name}: a texture cannot have {size}; the least is 1")
-        unused = [name for name in list(sizes)[count:] if sizes[name] != 1]
-        if unused or (layers != 1 and not is_array):
-            name = unused[0] if unused else "array_length"
-            raise ValueError(f"{name}: a {self.type.name} has 1, not {sizes.get(name, layers)}")
-        return dict(list(sizes.items())[:count])
-
-    def _whole(self, name: str) -> int:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise TypeError(f"{name}: expected a whole number, not {value!r}")
-        return operator.index(value)
-
-
-_KINDS_OF_FIELDS: dict[str, type] = {
-    "type": TextureType, "format": Format, "usage": TextureUsage, "memory_type": MemoryType,
-    "default_state": ResourceState, "label": str,
-}  # fmt: skip
-
-
-def form_of(format: Enum) -> TexelForm:
-    """The form of texels in memory. ValueError where there is no format, UnsupportedTexture where there are no
-    such textures."""
-    try:
-        form = texel_form(format)
-    except ValueError:
-        note = "use one with floats, integers or normalized numbers, such as rgba32_float or rgba8_unorm"
-        raise UnsupportedTexture(f"format: {format.name} is not supported; {note}") from None
-    if form is None:
-        raise ValueError("format: a texture needs one, for example format=Format.rgba32_float")
-    return form
-
-
-def format_of(t: Type) -> Enum | None:
-    """The format of texels of a type, if there is one."""
-    return next((format for format in Format if _texel_or_none(format) is t), None)
-
-
-def desc_of(t: Type, shape: tuple[int, ...]) -> TextureDesc:
-    """Of a texture of texels of a type, which has a format; one to three sizes, outermost first."""
-    kinds = (TextureType.texture_1d, TextureType.texture_2d, TextureType.texture_3d)
-    sizes = dict(zip(("width", "height", "depth"), reversed(shape)))
-    return TextureDesc.of(None, {"type": kinds[len(shape) - 1], "format": format_of(t), **sizes})
-
-
-def _texel_or_none(format: Enum) -> Type | None:
-    try:
-        return element_of(format)
-    except ValueError:
-        return None
+BITMAPS = Late("slangrad.images.bitmap")
 
 
 class Texture:
@@ -195,14 +51,15 @@ class Texture:
     first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "address", "element_type", "form", "is_array",
-                 "layout", "levels", "rank", "readable", "slang_name", "storage", "texels", "writable")
+    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "address", "element_type", "form", "is_layered",
+                 "layout", "levels", "rank", "readable", "slang_name", "start", "storage", "texel_count", "texels",
+                 "writable")
     # fmt: on
 
     def __init__(self, device: object, desc: TextureDesc, data: AnyArray | None = None) -> None:
         """`data` are the texels of the first level; others are zero."""
         checked = desc.checked()
-        texels = sum(map(prod, _shapes(checked)))
+        texels = sum(map(prod, shapes_of(checked)))
         check_count(texels)
         usage = READ_WRITE if checked.usage & TextureUsage.unordered_access else BufferUsage.shader_resource
         element = form_of(desc.format).stored
@@ -210,25 +67,27 @@ class Texture:
         if data is not None:
             _write(self.texels, data)
 
-    def _set(self, desc: TextureDesc, storage: Buffer) -> None:
-        """A checked desc, and the memory of all levels."""
+    def _set(self, desc: TextureDesc, storage: Buffer, start: int = 0) -> None:
+        """A checked desc, and memory that has all levels from a texel on."""
         self._desc = desc
         self._grad_in: Texture | None = None
         self._grad_out: Texture | None = None
         self.storage = storage
         self.form = form_of(desc.format)
         self.element_type = self.form.value
-        self.slang_name, count, self.is_array = KINDS[desc.type]
-        self.rank = count + self.is_array
+        self.slang_name, count, _, faces = KINDS[desc.type]
+        self.is_layered = faces > 0
+        self.rank = count + self.is_layered
         self.readable = bool(desc.usage & USUAL)
         self.writable = bool(desc.usage & TextureUsage.unordered_access)
         self.levels: list[Tensor] = []
-        start = 0
-        for shape in _shapes(desc):
-            self.levels.append(Tensor(storage, self.form.stored, shape, offset=start))
-            start += prod(shape)
+        end = start
+        for shape in shapes_of(desc):
+            self.levels.append(Tensor(storage, self.form.stored, shape, offset=end))
+            end += prod(shape)
+        self.start, self.texel_count = start, end - start
         self.texels = self.levels[0]
-        self.address = storage.address
+        self.address = self.texels.address
         self.layout = (storage.runtime, desc.mip_count, *self.texels.shape)
 
     def __repr__(self) -> str:
@@ -297,8 +156,8 @@ class Texture:
 
     @property
     def layer_count(self) -> int:
-        """How many layers there are."""
-        return self._desc.array_length
+        """How many layers there are; a cube has six."""
+        return self._desc.layers
 
     @property
     def mip_count(self) -> int:
@@ -337,6 +196,49 @@ class Texture:
         """Overwrite a level of one layer by an array of its shape. Numbers are converted if no value changes;
         ValueError where it does not fit."""
         _write(self._level(layer, mip), data)
+
+    def check_data(self, data: AnyArray, layer: int = 0, mip: int = 0) -> None:
+        """ValueError where an array is not of the shape of a level of a layer."""
+        _fitting(self._level(layer, mip), data)
+
+    from_numpy = copy_from_numpy
+
+    def to_bitmap(self, layer: int = 0, mip: int = 0) -> HostValue:
+        """A Bitmap of a level of one layer, with the numbers in memory. ValueError for textures of one or three
+        dimensions."""
+        if KINDS[self.type][1] != 2:
+            raise ValueError(
+                f"to_bitmap: a {self.type.name} is no image; there are to_numpy() and Bitmap(array)"
+            )
+        info = get_format_info(self.format)
+        names = BITMAPS.PixelFormat
+        kinds = {1: names.r, 2: names.rg, 3: names.rgb, 4: names.rgba}
+        numbers = self.to_numpy(layer, mip)
+        if info.name.startswith("bgra"):
+            numbers = numbers[..., [2, 1, 0, 3]]
+        pixels = numbers[..., None] if numbers.ndim == 2 else numbers
+        return BITMAPS.Bitmap(
+            pixels, pixel_format=kinds[info.channel_count], srgb_gamma=info.is_srgb_format()
+        )
+
+    def generate_mips(self) -> None:
+        """Overwrite all levels but the first: each texel is the mean of the area that it covers in the level before.
+        Colors in sRGB are averaged as linear ones. ValueError for texels that are whole numbers."""
+        if get_format_info(self.format).is_integer_format():
+            raise UnsupportedTexture(f"generate_mips: texels of {self.format.name} have no mean")
+        for source, target in zip(self.levels, self.levels[1:]):
+            values = self._values_of(source)
+            for axis in range(self.is_layered, self.rank):
+                values = _reduced(values, axis, target.shape[axis])
+            self._put_values(target, values)
+
+    def create_view(
+        self, desc: TextureViewDesc | Mapping[str, HostValue] | None = None, **named: HostValue
+    ) -> TextureView:
+        """A texture over some levels of this one, `mip_count` from `mip` on, and some layers, `layer_count` from
+        `layer` on. ValueError for levels or layers that are not there, UnsupportedTexture (E9001) for another format,
+        and for some layers of several levels."""
+        return TextureView(self, TextureViewDesc.of(desc, named))
 
     def copy(self) -> Texture:
         """A texture of the same kind with the same texels in all levels. Gradients are copied as well."""
@@ -402,7 +304,7 @@ class Texture:
     def detach(self) -> Texture:
         """The same texels without gradients."""
         texture = Texture.__new__(Texture)
-        texture._set(self._desc, self.storage)
+        texture._set(self._desc, self.storage, self.start)
         return texture
 
     def clear(self) -> None:
@@ -457,30 +359,34 @@ class Texture:
         """A texture of the values of texels, with the same gradients."""
         texture = Texture(self.device, self._desc_of_gradient())
         for level, stored in zip(texture.levels, self.levels):
-            level.put_numbers(decoded(self.format, stored.detach().to_numpy()).reshape(level.numbers().shape))
+            level.put_numbers(self._values_of(stored).reshape(level.numbers().shape))
         texture.grad_in, texture.grad_out = self._grad_in, self._grad_out
         return texture
 
     def put_values(self, values: Texture) -> None:
         """Overwrite the first level by the nearest numbers of values."""
-        numbers = encoded(self.format, values.texels.detach().to_numpy())
-        self.texels.detach().put_numbers(numbers.reshape(self.texels.numbers().shape))
+        self._put_values(self.texels, values.texels.detach().to_numpy())
+
+    def _values_of(self, level: Tensor) -> AnyArray:
+        numbers: AnyArray = level.detach().to_numpy()
+        return decoded(self.format, numbers) if self.is_normalized else numbers
+
+    def _put_values(self, level: Tensor, values: AnyArray) -> None:
+        numbers = encoded(self.format, values) if self.is_normalized else values
+        level.detach().put_numbers(numbers.astype(level.numbers().dtype).reshape(level.numbers().shape))
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether whole numbers in memory stand for 0 to 1 or -1 to 1."""
+        return get_format_info(self.format).is_normalized_format()
 
     def _level(self, layer: int, mip: int) -> Tensor:
         level = self.levels[self._checked(mip)]
         index = _index("layer", layer, self.layer_count)
-        return level[index] if self.is_array else level
+        return level[index] if self.is_layered else level
 
     def _checked(self, mip: int) -> int:
         return _index("mip", mip, self.mip_count)
-
-
-def _shapes(desc: TextureDesc) -> list[tuple[int, ...]]:
-    """Of each level, outermost first."""
-    _, count, is_array = KINDS[desc.type]
-    layers = (desc.array_length,) if is_array else ()
-    sizes = (desc.depth, desc.height, desc.width)[3 - count :]
-    return [(*layers, *(halved(size, mip) for size in sizes)) for mip in range(desc.mip_count)]
 
 
 def _shown(value: object) -> object:
@@ -494,15 +400,145 @@ def _index(name: str, index: int, count: int) -> int:
     return number
 
 
-def halved(size: int, mip: int) -> int:
-    """A size of the first level in a further one."""
-    return max(size >> mip, 1)
-
-
 def _write(texels: Tensor, data: AnyArray) -> None:
-    source = as_source(data, "data")
+    texels.copy_from_numpy(_fitting(texels, as_source(data, "data")))
+
+
+def _fitting(texels: Tensor, source: AnyArray) -> AnyArray:
+    """An array in the shape of texels, which it may have without dimensions, too."""
     wanted = (*texels.shape, *numpy_layout(texels.element_type)[1])
+    if source.ndim == 1 and source.size == prod(wanted):
+        source = source.reshape(wanted)
     if source.shape != wanted:
         message = f"data: the shape of the NumPy array is {source.shape}, and texels of type"
         raise ValueError(f"{message} {slang_name(texels.element_type)} need {wanted} here")
-    texels.copy_from_numpy(source)
+    return source
+
+
+def _reduced(values: AnyArray, axis: int, size: int) -> AnyArray:
+    """Means along an axis: of each of `size` equal parts."""
+    count = values.shape[axis]
+    edges = np.arange(size + 1) * count / size
+    first, total = np.floor(edges[:-1]).astype(int), np.zeros(())
+    shape = [-1 if k == axis else 1 for k in range(values.ndim)]
+    for step in range(int(np.ceil(count / size)) + 1):
+        index = first + step
+        part = (
+            np.clip(np.minimum(edges[1:], index + 1) - np.maximum(edges[:-1], index), 0, None) * size / count
+        )
+        weights = part.reshape(shape).astype(values.dtype if values.dtype.itemsize > 2 else np.float32)
+        total = total + weights * np.take(values, np.minimum(index, count - 1), axis)
+    return total
+
+
+# --- Views ---
+
+
+@dataclass(frozen=True, slots=True)
+class SubresourceRange:
+    """Some layers and levels of a texture."""
+
+    layer: int = 0
+    layer_count: int = ALL_LAYERS
+    mip: int = 0
+    mip_count: int = ALL_MIPS
+
+
+@dataclass(slots=True)
+class TextureViewDesc:
+    """The arguments of a view: the format (`undefined` for that of the texture), layers, levels and a name."""
+
+    format: Enum = Format["undefined"]
+    subresource_range: SubresourceRange = SubresourceRange()
+    label: str = ""
+
+    @staticmethod
+    def of(
+        desc: TextureViewDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]
+    ) -> TextureViewDesc:
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
+        if not isinstance(desc, (TextureViewDesc, Mapping, type(None))):
+            raise TypeError(f"desc: expected a TextureViewDesc or a dict, not {desc!r}")
+        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
+        start = desc if isinstance(desc, TextureViewDesc) else TextureViewDesc()
+        parts = [field.name for field in fields(SubresourceRange)]
+        names = [*(field.name for field in fields(TextureViewDesc)), *parts]
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise TypeError(f"{unknown[0]}: a view has no such argument; it has {', '.join(names)}")
+        chosen = values.pop("subresource_range", start.subresource_range)
+        within = chosen if isinstance(chosen, SubresourceRange) else SubresourceRange(**chosen)
+        within = replace(
+            within, **{name: operator.index(values.pop(name)) for name in parts if name in values}
+        )
+        return replace(start, subresource_range=within, **values)
+
+
+class TextureView(Texture):
+    """Some levels and layers of a texture, in its memory. Calls and kernels take it as a texture."""
+
+    __slots__ = ("_texture", "_view_desc")
+
+    def __init__(self, texture: Texture, desc: TextureViewDesc) -> None:
+        if desc.format not in (Format["undefined"], texture.format):
+            raise UnsupportedTexture(
+                f"format: a view of {texture.format.name} as {desc.format.name} is not supported"
+            )
+        within = desc.subresource_range
+        mips = _counted("mip", within.mip, within.mip_count, ALL_MIPS, texture.mip_count)
+        layers = _counted("layer", within.layer, within.layer_count, ALL_LAYERS, texture.layer_count)
+        if layers != texture.layer_count and mips > 1 and texture.mip_count > 1:
+            raise UnsupportedTexture(
+                "layer_count: a view has all layers, or some layers of one level: give mip_count=1"
+            )
+        faces = max(KINDS[texture.type][3], 1)
+        if layers % faces:
+            raise ValueError(f"layer_count: a {texture.type.name} has six layers for each cube, not {layers}")
+        shape = texture.levels[within.mip].shape
+        start = texture.start + sum(prod(level.shape) for level in texture.levels[: within.mip])
+        start += within.layer * prod(shape[texture.is_layered :])
+        self._texture, self._view_desc = texture, desc
+        sizes = [halved(size, within.mip) for size in (texture.width, texture.height, texture.depth)]
+        self._set(
+            replace(texture._desc, width=sizes[0], height=sizes[1], depth=sizes[2], mip_count=mips,
+                    array_length=layers // faces, label=desc.label),
+            texture.storage, start,
+        )  # fmt: skip
+        chosen = replace(desc, subresource_range=SubresourceRange(within.layer, layers, within.mip, mips))
+        self._view_desc = chosen
+        gradients: dict[int, Texture] = {}
+        for name, grad in (("grad_in", texture.grad_in), ("grad_out", texture.grad_out)):
+            if grad is not None:
+                view = gradients.setdefault(
+                    id(grad), TextureView(grad, replace(chosen, format=Format["undefined"]))
+                )
+                self._attach(name, view)
+
+    def __repr__(self) -> str:
+        return f"TextureView({self._texture!r}, {self._view_desc.subresource_range})"
+
+    @property
+    def texture(self) -> Texture:
+        """The whole texture."""
+        return self._texture
+
+    @property
+    def desc(self) -> TextureViewDesc:  # type: ignore[override]
+        """The format, layers and levels."""
+        return replace(self._view_desc)
+
+    @property
+    def subresource_range(self) -> SubresourceRange:
+        """Which layers and levels these are."""
+        return self._view_desc.subresource_range
+
+
+def _counted(name: str, first: int, count: int, everything: int, available: int) -> int:
+    """The number of layers or levels of a view."""
+    _index(name, first, available)
+    count = available - first if count == everything else count
+    if not 1 <= count <= available - first:
+        raise ValueError(
+            f"{name}_count: {count} from {name} {first} on are not among the {available} of this texture"
+        )
+    return count

@@ -42,6 +42,8 @@ def region_of(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int,
     """The scalars (for structs, the bytes) of strided elements."""
     dtype, inner = numpy_layout(t)
     size = layout_of(t).size
+    if not inner:
+        return MemoryRegion(address, shape, tuple([step * size for step in strides]), dtype)
     inner_strides = [step * dtype.itemsize for step in contiguous_strides(inner)]
     return MemoryRegion(
         address, (*shape, *inner), (*(step * size for step in strides), *inner_strides), dtype

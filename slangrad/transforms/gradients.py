@@ -90,8 +90,9 @@ def grad(
 ) -> Gradient:
     """A function that returns the gradient of the sum (`reduction`: or "mean") of the results of `f`.
 
-    `argnums` are positions, `argnames` names: one gives its gradient, several a tuple or a dict. The first
-    argument, if nothing is said. `grad(grad(f))` are second derivatives, of the sum of the components of the first.
+    `argnums` are positions, `argnames` names: one gives its gradient, several a tuple or a dict. The first argument,
+    if nothing is said. `grad(grad(f))` are second derivatives, of the sum of the components of the first. CallError
+    (E1030) for other arguments of the second.
     """
     if isinstance(f, Gradient):
         if (argnums, argnames) not in ((None, None), (f.argnums, f.argnames)) or reduction not in (
@@ -111,7 +112,8 @@ def value_and_grad(
 ) -> ValueAndGradient:
     """A function that returns the sum (or "mean") of the results of `f`, as a number, and its gradient.
 
-    With reduction "none" the value is the result of `f`; the gradient is that of the sum.
+    With reduction "none" the value is the result of `f`; the gradient is that of the sum. CallError (E1030) for
+    `grad(f)`.
     """
     if isinstance(f, Gradient):
         raise CallError(
@@ -125,7 +127,7 @@ def jvp(
 ) -> tuple[Derivative, Derivative]:
     """The value of `f(*primals, **fixed)` and its tangent; None is the tangent of a constant.
 
-    Of `grad(f)` these are the gradient and its derivative in that direction.
+    Of `grad(f)` these are the gradient and its derivative in that direction. CallError (E1030) for `grad(grad(f))`.
     """
     primals, tangents = _pairs("jvp", primals, tangents)
     if isinstance(f, Gradient):
@@ -147,7 +149,8 @@ def vjp(
 ) -> tuple[Derivative, Callable[[object], tuple[Derivative, ...]]]:
     """The value of `f(*primals, **fixed)`, and a function from its cotangent to those of the primals.
 
-    The current values of the primals are kept: later writes to them have no effect. Constants have None.
+    The current values of the primals are kept: later writes to them have no effect. Constants have None. CallError
+    (E1030) for a function without a result.
     """
     primal = given_of(_checked(f, "vjp"), primals, fixed)
     _refuse_changes(primal.bound(), "vjp")
@@ -171,7 +174,7 @@ def hvp(
     """Products of the Hessian of the sum of the results of `f` with the tangents, one for each primal.
 
     It is `fwd_diff` over `bwd_diff` in one launch. A higher `order` goes on in the same direction: order 3 is the
-    second derivative of the gradient along it.
+    second derivative of the gradient along it. CallError (E1030) for an order below 2.
     """
     if not isinstance(order, int) or order < 2:
         raise CallError(CODE, f"hvp: order must be 2 or more, not {order!r}", (), "grad(f) is order 1")

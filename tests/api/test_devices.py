@@ -116,10 +116,12 @@ def test_what_a_device_was_made_with() -> None:
 
 
 def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
-    with pytest.raises(AttributeError, match=r"no 'Bitmap'.*load_from_image"):
-        spy.Bitmap  # noqa: B018
-    with pytest.raises(AttributeError, match=r"no 'create_texture_view'.*no views.*a Tensor of its texels"):
-        device.create_texture_view()
+    with pytest.raises(AttributeError, match=r"no 'Window'.*matplotlib"):
+        spy.Window  # noqa: B018
+    with pytest.raises(
+        AttributeError, match=r"no 'create_texture_from_resource'.*create_texture\(data=...\)"
+    ):
+        device.create_texture_from_resource()
     with pytest.raises(AttributeError, match=r"no 'Profiler'.*write_timestamp"):
         spy.Profiler  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'cuda_context_scope'.*no CUDA"):
@@ -130,7 +132,7 @@ def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
 
 
 def test_a_device_for_torch_is_one_as_all_others(no_current_device, monkeypatch) -> None:
-    monkeypatch.setattr("slangrad.api.devices.device.has_gpu", lambda: False)
+    monkeypatch.setattr("slangrad.api.devices.create.has_gpu", lambda: False)
     assert spy.create_torch_device(include_paths=[spy.SHADER_PATH]).type == spy.DeviceType.cpu
     assert spy.create_torch_device("cpu", torch_device="cpu").type == spy.DeviceType.cpu
     for wrong, message in (

@@ -145,6 +145,30 @@ def test_calls_find_what_workers_have_made(tmp_path, monkeypatch):
     assert not workers._running
 
 
+def test_a_worker_may_start_ahead(tmp_path, monkeypatch):
+    """It gets ready before there are jobs, takes them, and ends with the block if there are none."""
+    example = Example(tmp_path, processes=2)
+    with spy.Module.compile_worker(example.module.device):
+        (ahead,) = workers._running
+        with monkeypatch.context() as patch:
+            leave_to_workers(patch)
+            patch.setattr(pipeline, "_compile", no_compilation)
+            example.module.compile_all(example.calls)
+        assert ahead.returncode is not None and not workers._running
+    with spy.Module.compile_worker(example.module.device):
+        (ahead,) = workers._running
+    assert ahead.returncode is not None and ahead.stdin.closed and not workers._running | {*workers._ahead}
+    with spy.Module.compile_worker(spy.create_device(options=spy.Options(processes=1))):
+        assert not workers._running
+    monkeypatch.setattr(workers, "_started", no_room)
+    with spy.Module.compile_worker(example.module.device):
+        assert not workers._running
+
+
+def no_room():
+    raise OSError("no process")
+
+
 SMALL = (
     "float f(float x) { return x + 1; }  float g(float x) { return x * 2; }  float h(float x) { return -x; }"
 )

@@ -87,6 +87,22 @@ NOT_DIFFERENTIABLE = frozenset((
     "AllMemoryBarrier", "AllMemoryBarrierWithGroupSync", "DeviceMemoryBarrier",
     "DeviceMemoryBarrierWithGroupSync", "GroupMemoryBarrier", "GroupMemoryBarrierWithGroupSync",
     "createDynamicObject", "operator!=", "operator<", "operator<=", "operator==", "operator>", "operator>=",
+    "AllMemoryBarrierWithWaveMaskSync", "AllMemoryBarrierWithWaveSync", "GroupMemoryBarrierWithWaveMaskSync",
+    "GroupMemoryBarrierWithWaveSync", "QuadAll", "QuadAny", "QuadReadAcrossDiagonal", "QuadReadAcrossX",
+    "QuadReadAcrossY", "QuadReadLaneAt", "WaveGetActiveMulti", "WaveGetConvergedMulti", "WaveGetNumWaves",
+    "WaveGetWaveIndex", "WaveMaskAllEqual", "WaveMaskAllTrue", "WaveMaskAnyTrue", "WaveMaskBallot",
+    "WaveMaskBitAnd", "WaveMaskBitOr", "WaveMaskBitXor", "WaveMaskBroadcastLaneAt", "WaveMaskCountBits",
+    "WaveMaskIsFirstLane", "WaveMaskMatch", "WaveMaskMax", "WaveMaskMin", "WaveMaskPrefixBitAnd",
+    "WaveMaskPrefixBitOr", "WaveMaskPrefixBitXor", "WaveMaskPrefixCountBits", "WaveMaskPrefixMax",
+    "WaveMaskPrefixMin", "WaveMaskPrefixProduct", "WaveMaskPrefixSum", "WaveMaskProduct",
+    "WaveMaskReadLaneAt", "WaveMaskReadLaneFirst", "WaveMaskShuffle", "WaveMaskSum", "WaveMultiBitAnd",
+    "WaveMultiBitOr", "WaveMultiBitXor", "WaveMultiMax", "WaveMultiMin", "WaveMultiPrefixExclusiveBitAnd",
+    "WaveMultiPrefixExclusiveBitOr", "WaveMultiPrefixExclusiveBitXor", "WaveMultiPrefixExclusiveMax",
+    "WaveMultiPrefixExclusiveMin", "WaveMultiPrefixExclusiveProduct", "WaveMultiPrefixExclusiveSum",
+    "WaveMultiPrefixInclusiveBitAnd", "WaveMultiPrefixInclusiveBitOr", "WaveMultiPrefixInclusiveBitXor",
+    "WaveMultiPrefixInclusiveMax", "WaveMultiPrefixInclusiveMin", "WaveMultiPrefixInclusiveProduct",
+    "WaveMultiPrefixInclusiveSum", "WaveMultiProduct", "WaveMultiSum", "WavePrefixBitAnd", "WavePrefixBitOr",
+    "WavePrefixBitXor", "WavePrefixMax", "WavePrefixMin",
 ))
 # fmt: on
 

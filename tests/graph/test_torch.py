@@ -72,8 +72,8 @@ def test_nothing_is_copied() -> None:
     twice = graph.jit(lambda x: x * 2)
     plan = twice.explain(x).plan
     seen: list[int] = []
-    (input_node,), run = plan.inputs, plan._run_steps
-    plan._run_steps = lambda memory: seen.append(memory[input_node].address) or run(memory)
+    (input_node,), run = plan.inputs, plan._run
+    plan._run = lambda ready: seen.append(ready.memory[input_node].address) or run(ready)
     made = twice(x)
     assert seen == [x.data_ptr()]
     assert made.tolist() == [[0, 2, 4], [6, 8, 10]]

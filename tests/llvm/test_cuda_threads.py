@@ -49,9 +49,11 @@ def test_random_groups(seed):
         raise AssertionError(f"{text}\n{difference}") from None
 
 
-def test_waves_within_groups():
-    values = np.random.default_rng(3).integers(0, 99, 256).astype(np.int32)
-    assert_like_oracle(test_groups.WAVES, {"a": values, "b": np.zeros(256, np.int32)}, (128, 2, 1))
+@pytest.mark.parametrize("group", ["64, 2, 1", "16, 8, 1", "20, 3, 1"])
+def test_waves_within_groups(group):
+    values = np.random.default_rng(3).integers(0, 99, 768).astype(np.int32)
+    text = test_groups.WAVES.replace("64, 2, 1", group)
+    assert_like_oracle(text, {"a": values, "b": np.zeros(768, np.int32)}, (128, 6, 1))
 
 
 def test_small_groups_are_waves_with_lanes_off():

@@ -11,9 +11,9 @@ from slangrad.ir.oracle.interpret import evaluate
 from slangrad.opt.delayed.chunk_sums import chunk_sums
 from slangrad.opt.delayed.delayed_adds import DelayedAdds, delay_adds
 from slangrad.opt.delayed.delayed_sums import ALIGNMENT, Accumulators
-from tests.ir.golden import assert_becomes
+from tests.ir.golden import assert_becomes, numbered
 from tests.ir.outcomes import Memory
-from tests.ir.parse_text import parse_program
+from tests.ir.parse_text import parse_function, parse_program
 
 HEAD = """
 struct "Arguments" { x: ptr<f32, global>, g: ptr<f32, global> }
@@ -130,4 +130,66 @@ def test_sums_of_a_chunk(lanes: int) -> None:
     }}"""
     assert_becomes(
         lambda f: chunk_sums([Accumulators(0, 3, t.F32, 64)], lanes), "func @f() -> () { yield }", after
+    )
+
+
+FUNCTION = """
+func @f(%g: ptr<f32, global>, %v: f32) -> () {
+  %two = const 2 : i32
+  %p = offset %g, %two
+  %o = atomic %p, %v {kind="add"} : f32
+  yield
+}
+"""
+OF_THE_KERNEL = HEAD.partition("func @kernel")[2]
+
+
+def test_adds_of_the_kernel_go_to_its_block() -> None:
+    made = delayed("%q = offset %g, %four  " + ADD.replace("%g", "%q"))
+    assert made is not None and not made.functions
+    after = f"""func @kernel{OF_THE_KERNEL}
+      %q = offset %g, %four
+      %index = const 0 : i64
+      %place = offset %block, %index
+      %sum = atomic %place, %x {{kind="add", alone=true}} : f32
+      %unused = const 0.0 : f32
+      yield
+    }}"""
+    begin = "func @kernel() -> () {\n  %block = accumulators {block=0, count=1} : ptr<f32, local>"
+    assert numbered(made.kernel) == numbered(parse_function(after.replace("func @kernel() -> () {", begin)))
+
+
+def test_adds_of_a_function_go_to_the_block_of_its_caller() -> None:
+    """Two calls add to the elements 2 and 6, so five sums begin at element 2. Both calls share a version."""
+    program = parse_program(
+        f"{FUNCTION}{HEAD} call @f %g, %x  %q = offset %g, %four  call @f %q, %x  yield }}"
+    )
+    made = delay_adds(program.functions["kernel"], [program.functions["f"]])
+    assert made is not None
+    (function,) = made.functions
+    kernel = f"""func @kernel{OF_THE_KERNEL}
+      %index = const 0 : i64
+      %place = offset %block, %index
+      %base = planned {{index=2}} : i64
+      call @f.delayed.0 %g, %x, %place, %base
+      %q = offset %g, %four
+      call @f.delayed.0 %q, %x, %place, %base
+      yield
+    }}"""
+    begin = "func @kernel() -> () {\n  %block = accumulators {block=0, count=5} : ptr<f32, local>"
+    assert numbered(made.kernel) == numbered(parse_function(kernel.replace("func @kernel() -> () {", begin)))
+    assert numbered(function) == numbered(
+        parse_function("""
+        func @f.delayed.0(%g: ptr<f32, global>, %v: f32, %block: ptr<f32, local>, %base: i64) -> () {
+          %two = const 2 : i32
+          %p = offset %g, %two
+          %at = bitcast %p : i64
+          %bytes = sub %at, %base
+          %shift = const 2 : i64
+          %element = shr %bytes, %shift
+          %place = offset %block, %element
+          %sum = atomic %place, %v {kind="add", alone=true} : f32
+          %unused = const 0.0 : f32
+          yield
+        }""")
     )

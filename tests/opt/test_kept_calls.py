@@ -5,7 +5,9 @@ import pytest
 from slangrad.base.options import AUTO, INLINE, KEEP, Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import CheckedProgram
+from slangrad.opt.calls.kept_calls import keep_calls
 from slangrad.pipeline import CompiledKernel, compile_kernel
+from tests.ir.parse_text import parse_program
 
 KERNEL = """
 [shader("compute")] [numthreads(32, 1, 1)]
@@ -110,3 +112,37 @@ def test_library_functions_that_report_are_inlined() -> None:
         float top(float x) { return at(int(x)) + at(1); }
     """
     assert kept(text, KEEP) == ["at", "top"]
+
+
+# --- on IR: functions that use state of their callers are never kept
+
+# fmt: off
+BODIES = {
+    #                            parameter                body of f                                          kept
+    "arithmetic":               ("%x: f32",               "%y = mul %x, %x",                                 True),
+    "global memory":            ("%x: ptr<f32, global>",  "%y = load %x : f32",                              True),
+    "a static variable":        ("%x: f32",               'write_static %x {name="n"}',                      False),
+    "a barrier":                ("%x: f32",               "barrier",                                         False),
+    "a wave":                   ("%x: f32",               "%y = wave_lane : u32",                            False),
+    "a tape":                   ("%x: [? x f32]",          "",                               False),
+    "memory of a group":        ("%x: ptr<f32, shared>",  "%y = load %x : f32",                              False),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("parameter, body, is_kept", BODIES.values(), ids=BODIES)
+def test_functions_with_state_of_their_callers(parameter: str, body: str, is_kept: bool) -> None:
+    program = parse_program(f"""
+    func @f({parameter}) -> () {{ {body} yield }}
+    func @kernel({parameter}) -> () {{kernel=true}} {{ call @f %x  call @f %x  yield }}""")
+    marked = keep_calls(program, "kernel", Options(calls=KEEP)).functions
+    assert bool(marked["f"].attributes.get("kept")) == is_kept
+    assert not marked["kernel"].attributes.get("kept")
+    assert not keep_calls(program, "kernel", Options(calls=INLINE)).functions["f"].attributes.get("kept")
+
+
+def test_a_pointer_to_a_variable_binds_a_function() -> None:
+    program = parse_program("""
+    func @f(%p: ptr<f32, local>) -> () { %y = load %p : f32  store %p, %y  yield }
+    func @kernel() -> () {kernel=true} { %v = variable : ptr<f32, local>  call @f %v  yield }""")
+    assert not keep_calls(program, "kernel", Options(calls=KEEP)).functions["f"].attributes.get("kept")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from slangrad.base.options import Options
+from slangrad.runtime import processors
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.pool import Job, Pool
@@ -280,3 +281,26 @@ def test_quota_of_an_older_cgroup(tmp_path: Path) -> None:
 
 def test_without_cgroups_there_is_no_quota(tmp_path: Path) -> None:
     assert cgroup_quota(tmp_path / "nothing", tmp_path) is None
+
+
+def test_other_programs_are_noticed(tmp_path, monkeypatch):
+    """From the ticks of the CPUs of this process: all but idle ones and those that wait for disks."""
+    numbers, clock = sorted(os.sched_getaffinity(0)), [0.0]
+    statistics = tmp_path / "stat"
+
+    def write(ticks):
+        rows = [f"cpu{number} {ticks} 0 0 500 7 0 0 0 0 0" for number in numbers]
+        statistics.write_text("\n".join(["cpu 1 2 3", *rows, f"cpu{max(numbers) + 1} 99999 0 0 0", "intr 5"]))
+
+    monkeypatch.setattr(processors, "STATISTICS", statistics)
+    monkeypatch.setattr(processors, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(processors, "process_time", lambda: 0.0)
+    hz = os.sysconf("SC_CLK_TCK")
+    write(100)
+    others = processors.OtherPrograms()
+    clock[0] = 10.0
+    for share, expected in ((0.0, False), (0.05, False), (0.5, True)):
+        write(100 + int(share * 10 * hz))
+        assert others.were_at_work() == expected
+    statistics.unlink()
+    assert not processors.OtherPrograms().were_at_work()

@@ -180,10 +180,12 @@ void kernel(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform int*
 """
 
 
-def test_waves_within_groups():
+@pytest.mark.parametrize("group", ["64, 2, 1", "16, 8, 1", "20, 3, 1"])
+def test_waves_within_groups(group):
     rng = np.random.default_rng(3)
-    arguments = {"a": rng.integers(0, 99, 256).astype(np.int32), "b": np.zeros(256, np.int32)}
-    assert_group_like_oracle(flat_program(WAVES), arguments, (128, 2, 1))
+    arguments = {"a": rng.integers(0, 99, 768).astype(np.int32), "b": np.zeros(768, np.int32)}
+    program = flat_program(WAVES.replace("64, 2, 1", group))
+    assert_group_like_oracle(program, arguments, (128, 6, 1))
 
 
 DIVERGENT = {

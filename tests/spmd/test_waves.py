@@ -45,6 +45,10 @@ INTEGERS = [
     "int(WaveGetLaneIndex())",
     "WaveActiveBitXor(a)",
     "int(WavePrefixCountBits(a < 2))",
+    "WavePrefixMax(a) & 31",
+    "WavePrefixBitXor(b)",
+    "WaveMaskSum(WaveMatch(b & 1).x, a)",
+    "int(WavePrefixBitOr(a > b))",
 ]
 FLOATS = [
     "u * 0.5",
@@ -55,6 +59,7 @@ FLOATS = [
     "WavePrefixProduct(v) * 0.25",
     "WaveReadLaneAt(u, a & 31)",
     "float(a & 15)",
+    "clamp(WavePrefixMin(v), -9.0, 9.0)",
 ]
 CONDITIONS = [
     "a > b",

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.base.diagnostics import CompileError
 
 COUNT, LIMIT = 150, 141  # the last waves are not full
 
@@ -177,11 +176,118 @@ def test_a_group_that_is_smaller_is_a_wave(device, group, size):
         assert result == expected
 
 
-@pytest.mark.parametrize("group", ["16, 16, 1", "48, 1, 1", "3, 1, 1", "8, 1, 4"])
-def test_groups_whose_waves_are_no_rows_are_refused(device, group):
-    with pytest.raises(CompileError, match="waves in groups of") as caught:
-        run(device, "y[i] = WaveActiveSum(x[i]);", np.zeros(COUNT, np.float32), "float", group=group)
-    assert "E9009" in str(caught.value) and "multiple of 32" in str(caught.value)
+IN_GROUPS = """
+[shader("compute")] [numthreads(GX, GY, GZ)]
+void main(uint3 id : SV_DispatchThreadID, uniform uint3 grid, uniform float* x, uniform uint4* y, uniform float2* z)
+{
+    if (any(id >= grid))
+        return;
+    uint i = (id.z * grid.y + id.y) * grid.x + id.x;
+    y[i] = uint4(WaveGetLaneIndex(), WaveGetWaveIndex(), WaveActiveCountBits(true), WaveGetNumWaves());
+    if (x[i] < 0)
+        return;
+    z[i] = float2(WaveActiveSum(x[i]), WavePrefixMax(x[i]));
+}
+"""
+
+
+@pytest.mark.parametrize("group", [(16, 16, 1), (48, 1, 1), (3, 1, 1), (8, 1, 4), (5, 7, 2)])
+def test_waves_of_groups_are_numbered_as_on_gpus(device, group):
+    """x runs fastest, then y, then z. Threads outside of the grid leave at once."""
+    text = IN_GROUPS
+    for name, size in zip(("GX", "GY", "GZ"), group, strict=True):
+        text = text.replace(name, str(size))
+    module = device.load_module_from_source(f"wave_groups_{group[0]}_{group[1]}_{group[2]}", text)
+    kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+    nx, ny, nz = (3 * group[0] - 1, 2 * group[1], group[2] + 1)
+    x = np.random.default_rng(7).integers(-4, 9, (nz, ny, nx)).astype(np.float32)
+    y = device.create_buffer(data=np.zeros((nz, ny, nx, 4), np.uint32))
+    z = device.create_buffer(data=np.zeros((nz, ny, nx, 2), np.float32))
+    kernel.dispatch([nx, ny, nz], grid=[nx, ny, nz], x=device.create_buffer(data=x), y=y, z=z)
+    numbers, results = y.to_numpy().view(np.uint32), z.to_numpy().view(np.float32)
+    numbers, results = numbers.reshape(nz, ny, nx, 4), results.reshape(nz, ny, nx, 2)
+    members = {}
+    for k, j, i in np.ndindex(nz, ny, nx):
+        number = ((k % group[2]) * group[1] + j % group[1]) * group[0] + i % group[0]
+        wave = (k // group[2], j // group[1], i // group[0], number // 32)
+        members.setdefault(wave, []).append((number % 32, (k, j, i)))
+    for (*_, wave), threads in members.items():
+        on = sorted((lane, x[place]) for lane, place in threads if x[place] >= 0)
+        for lane, place in threads:
+            waves = -(-group[0] * group[1] * group[2] // 32)
+            assert numbers[place].tolist() == [lane, wave, len(threads), waves]
+            before = [value for number, value in on if number < lane]
+            expected = [sum(value for _, value in on), max(before, default=-np.inf)]
+            assert results[place].tolist() == (expected if x[place] >= 0 else [0, 0])
+
+
+def test_waves_and_barriers_in_a_group_of_two_dimensions(device):
+    """The sum of a tile of 16 x 16: waves first, then their sums in shared memory."""
+    text = """
+        groupshared float sums[8];
+        [shader("compute")] [numthreads(16, 16, 1)]
+        void main(uint3 id : SV_DispatchThreadID, uint3 g : SV_GroupID, uint t : SV_GroupIndex, uniform float* x,
+            uniform float* y)
+        {
+            float sum = WaveActiveSum(x[id.y * 48 + id.x]);
+            if (WaveIsFirstLane())
+                sums[WaveGetWaveIndex()] = sum;
+            GroupMemoryBarrierWithGroupSync();
+            float total = t < 8 ? sums[t] : 0;
+            total = WaveActiveSum(total);
+            if (t == 0)
+                y[g.y * 3 + g.x] = total;
+        }
+    """
+    module = device.load_module_from_source("wave_tiles", text)
+    kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+    x = np.random.default_rng(8).integers(0, 99, (32, 48)).astype(np.float32)
+    y = device.create_buffer(data=np.zeros(6, np.float32))
+    kernel.dispatch([48, 32, 1], x=device.create_buffer(data=x), y=y)
+    tiles = x.reshape(2, 16, 3, 16).sum(axis=(1, 3))
+    assert y.to_numpy().view(np.float32).tolist() == tiles.reshape(-1).tolist()
+
+
+SETS = {  # what a lane gets from the values of its set before it, its own, and those of the whole set
+    "WaveMultiSum(x[i], s)": lambda before, own, all: sum(all),
+    "WaveMultiProduct(x[i], s)": lambda before, own, all: int(np.prod(all)),
+    "WaveMultiMin(x[i], s)": lambda before, own, all: min(all),
+    "WaveMaskMax(m, x[i])": lambda before, own, all: max(all),
+    "WaveMultiBitAnd(x[i], s)": lambda before, own, all: np.bitwise_and.reduce(all),
+    "WaveMaskBitOr(m, x[i])": lambda before, own, all: np.bitwise_or.reduce(all),
+    "WaveMaskBitXor(m, int2(0, x[i])).y": lambda before, own, all: np.bitwise_xor.reduce(all),
+    "WaveMultiPrefixInclusiveSum(x[i], s)": lambda before, own, all: sum(before) + own,
+    "WaveMultiPrefixExclusiveSum(int2x2(0, 0, 0, x[i]), s)[1][1]": lambda before, own, all: sum(before),
+    "WaveMaskPrefixProduct(m, x[i])": lambda before, own, all: int(np.prod(before)),
+    "WaveMaskPrefixMin(m, x[i])": lambda before, own, all: min(before, default=2**31 - 1),
+    "WaveMultiPrefixExclusiveMax(x[i], s)": lambda before, own, all: max(before, default=-(2**31)),
+    "WaveMultiPrefixInclusiveMax(int3(x[i]), s).z": lambda before, own, all: max([*before, own]),
+    "WaveMultiPrefixInclusiveBitXor(x[i], s)": lambda before, own, all: np.bitwise_xor.reduce([*before, own]),
+    "WaveMaskPrefixBitAnd(m, x[i])": lambda before, own, all: np.bitwise_and.reduce([*before, -1]),
+    "WaveMaskReadLaneFirst(m, x[i])": lambda before, own, all: all[0],
+    "int(WaveMaskPrefixCountBits(m, x[i] > 3))": lambda before, own, all: sum(v > 3 for v in before),
+    "int(WaveMultiBitXor(x[i] > 3, s))": lambda before, own, all: sum(v > 3 for v in all) % 2,
+    "int(WaveMaskAllTrue(m, x[i] > 1))": lambda before, own, all: min(all) > 1,
+    "int(WaveMaskAnyTrue(m, x[i] > 6))": lambda before, own, all: max(all) > 6,
+}
+
+
+def test_sets_of_lanes(device):
+    """Sets are the lanes with the same remainder by 3; all functions in one kernel, in an arm that some lanes take."""
+    x = np.random.default_rng(9).integers(1, 8, COUNT).astype(np.int32)
+    statements = "".join(f"y[{k} * COUNT + i] = {name};" for k, name in enumerate(SETS))
+    body = f"if (i % 7 == 0) return; let s = WaveMatch(i % 3); WaveMask m = s.x; {statements}"
+    y = device.create_buffer(data=np.zeros((len(SETS), COUNT), np.int32))
+    kernel = kernel_of(device, body.replace("COUNT", str(COUNT)), "int")
+    kernel.dispatch([COUNT, 1, 1], x=device.create_buffer(data=x), y=y, n=LIMIT)
+    results = y.to_numpy().view(np.int32).reshape(len(SETS), COUNT)
+    for i in range(LIMIT):
+        wave = range(i - i % 32, min(i - i % 32 + 32, LIMIT))
+        of_set = [j for j in wave if j % 7 and j % 3 == i % 3]
+        values, before = [int(x[j]) for j in of_set], [int(x[j]) for j in of_set if j < i]
+        for (name, expected), result in zip(SETS.items(), results[:, i].tolist(), strict=True):
+            wanted = int(np.int64(int(expected(before, int(x[i]), values))).astype(np.int32))
+            assert result == (wanted if i % 7 else 0), (name, i)
 
 
 def test_functions_that_are_called_over_arrays(device):

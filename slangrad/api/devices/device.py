@@ -19,7 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
+from slangrad.api.devices.current import is_current, pop_current_device, push_current_device
+from slangrad.api.devices.textures import MakesTextures
 from slangrad.api.sessions.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOptions
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
@@ -27,7 +28,7 @@ from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
-from slangrad.base.process.forks import BRIEF, WORK, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.base.process.threads import WeakBag
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
@@ -37,31 +38,28 @@ from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import TORCH, has_gpu
 
 if TYPE_CHECKING:
+    from slangrad.api.devices import features as ABILITIES
     from slangrad.api.devices import reports as REPORTS
     from slangrad.api.functional.function import Function
     from slangrad.api.kernels import commands as COMMANDS
     from slangrad.api.kernels import fences as FENCES
     from slangrad.api.kernels import kernel as KERNEL
+    from slangrad.api.kernels import pipeline as PIPELINE
     from slangrad.api.kernels import shader_block as BLOCK
     from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.shader import ShaderProgram
     from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import CheckedProgram
-    from slangrad.compat import features as ABILITIES
-    from slangrad.marshal.simple import samplers as SAMPLERS
     from slangrad.tensors import formats as FORMATS
-    from slangrad.tensors import textures as TEXTURES
 else:
-    ABILITIES, REPORTS = Late("slangrad.compat.features"), Late("slangrad.api.devices.reports")
+    ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
-    SAMPLERS = Late("slangrad.marshal.simple.samplers")
-    FORMATS, TEXTURES = Late("slangrad.tensors.formats"), Late("slangrad.tensors.textures")
+    FORMATS, PIPELINE = Late("slangrad.tensors.formats"), Late("slangrad.api.kernels.pipeline")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
 
@@ -69,7 +67,7 @@ CPU, CUDA = "cpu", "cuda"
 CPU_NAMES = (None, "automatic", CPU)
 
 
-class Device(Unique, RecordingCallbacks, LoadsModules):
+class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
     """Runs functions and kernels, and has their modules, memory and settings. The newest device is current
     (`current_device`); `with device:` makes another one current inside. `close()` ends its use."""
 
@@ -194,7 +192,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     @staticmethod
     def enumerate_adapters(type: DeviceType | str | None = None) -> list[ABILITIES.AdapterInfo]:
         """The adapters for `create_device`: the machine's processors, for `cpu` and `automatic`."""
-        return [ABILITIES.AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
+        return [ABILITIES.AdapterInfo(_processor())] if name_of(type) in CPU_NAMES else []
 
     def set_cuda_context_current(self) -> None:
         """Nothing: this device has no context of CUDA."""
@@ -258,6 +256,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         return self.hot_reload.callbacks.add(callback)
 
     def unregister_shader_hot_reload_callback(self, callback_id: int) -> None:
+        """Remove a callback by the number that its registration gave."""
         self.hot_reload.callbacks.remove(callback_id)
 
     # --- Modules and kernels ---
@@ -278,7 +277,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options, cache_path)
 
     def create_compute_kernel(self, program: ShaderProgram) -> KERNEL.ComputeKernel:
-        """Compile the first entry point of a program."""
+        """Compile the first entry point of a program. CallError (E1020) for other objects."""
         if not isinstance(program, SHADER.ShaderProgram):
             note = "link_program() and load_program() give one"
             raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
@@ -286,42 +285,13 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     def create_compute_pipeline(
         self, program: ShaderProgram, defer_target_compilation: bool = False, label: str = ""
-    ) -> KERNEL.ComputePipeline:
+    ) -> PIPELINE.ComputePipeline:
         """The pipeline of a kernel, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
-        return KERNEL.ComputePipeline(program)
+        return PIPELINE.ComputePipeline(program)
 
     def create_root_shader_object(self, program: ShaderProgram) -> CURSOR.ShaderObject:
         """The parameters of a program, to be written by cursors."""
-        return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
-
-    def create_texture(
-        self,
-        desc: TEXTURES.TextureDesc | Mapping[str, HostValue] | None = None,
-        *,
-        data: AnyArray | None = None,
-        **named: HostValue,
-    ) -> TEXTURES.Texture:
-        """Texels of a `format`, in `width`, `height` and `depth` as far as the `type` has them, with `array_length`
-        layers and `mip_count` levels of detail (`ALL_MIPS`: down to one texel). These and the other fields of a
-        TextureDesc are given as a desc, a dict or by name; the type is `texture_2d` if none is given.
-
-        `data` are the texels of the first level, rows first, layers before them and channels last; all others are
-        zero. ValueError where sizes do not fit together, TypeError for what is of another type, CallError (E9001)
-        for formats and types that are not supported.
-        """
-        try:
-            return TEXTURES.Texture(self, TEXTURES.TextureDesc.of(desc, named), data)
-        except TEXTURES.UnsupportedTexture as error:
-            raise CallError(error.code, f"create_texture: {error.reason}") from None
-
-    def create_sampler(
-        self, desc: SAMPLERS.SamplerDesc | Mapping[str, HostValue] | None = None, **named: HostValue
-    ) -> SAMPLERS.Sampler:
-        """How values between texels and outside of a texture are found: `min_filter`, `mag_filter` and `mip_filter`,
-        `address_u` to `address_w`, `border_color`, `mip_lod_bias`, `min_lod`, `max_lod`. They are given as a desc, a
-        dict or by name; without them filters blend and textures repeat. TypeError and ValueError for what makes no
-        sampler, CallError (E9001) for what is not supported."""
-        return SAMPLERS.Sampler(self, SAMPLERS.SamplerDesc.of(desc, named))
+        return CURSOR.ShaderObject(PIPELINE.ComputePipeline(program))
 
     def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:
@@ -398,7 +368,9 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     def submit_command_buffer(
         self, command_buffer: COMMANDS.CommandBuffer, queue: object = None, cuda_stream: object = None
     ) -> int:
-        """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`."""
+        """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`.
+        CommandError (E1021) for other objects, and for buffers of another device.
+        """
         if not isinstance(command_buffer, COMMANDS.CommandBuffer):
             kind = type(command_buffer).__name__
             raise COMMANDS.CommandError(
@@ -482,70 +454,6 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.runtime.precede(cuda_stream)
 
 
-def create_device(
-    type: DeviceType | str | None = None,
-    backend: str | None = None,
-    include_paths: Iterable[str | Path] = (),
-    **described: HostValue,
-) -> Device:
-    """A new device, which becomes the current one: the processors, an NVIDIA GPU, or the interpreter of the IR.
-
-    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these; "cuda:1" is the second GPU.
-    `backend` is "cuda" for a GPU, and "cpu" or
-    "interpreter" else, by default what SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`,
-    after the folder of the importing file. `described` are arguments of `Device` (`options`, `defines`,
-    `compiler_options`) and fields of a DeviceDesc.
-    CallError (E1015) for devices and backends that do not exist; TypeError for unknown names.
-    """
-    return Device(type, backend, include_paths, **described)
-
-
-def default_device() -> Device:
-    """The current device, else one of the machine's processors that is made once and does not become current."""
-    try:
-        return current_device()
-    except CallError:
-        return _processors()
-
-
-def host_device() -> Device:
-    """The default device if the host reaches its memory, else one of the machine's processors that is made once."""
-    device = default_device()
-    return device if device.runtime.reaches_host else _processors()
-
-
-def _processors() -> Device:
-    """A device that is made once and does not become current."""
-    with _making_default:
-        if not _default:
-            _default.append(create_device())
-            pop_current_device()
-    return _default[0]
-
-
-def create_torch_device(
-    type: DeviceType | str | None = None,
-    torch_device: object = None,
-    include_paths: Iterable[str | Path] = (),
-    **described: object,
-) -> Device:
-    """`create_device` for PyTorch's tensors on a device of PyTorch: that GPU for "cuda:1", the processors for "cpu".
-    Without a `torch_device` it is PyTorch's current GPU if PyTorch has one and the type permits it. CallError (E1015)
-    where `torch_device` is neither, or does not fit the type."""
-    kind, place = _name_of(type), "" if torch_device is None else str(torch_device)
-    wanted = place.partition(":")[0]
-    if wanted not in ("", CPU, CUDA):
-        message = f"torch_device: there is no backend for '{torch_device}'"
-        raise CallError("E1015", message, (), "pass 'cpu' or 'cuda'")
-    if wanted and kind not in (None, "automatic", wanted):
-        raise CallError("E1015", f"torch_device: '{place}' does not fit a device of type '{kind}'")
-    if place == CUDA or (not place and kind != CPU and has_gpu()):
-        place = f"{CUDA}:{TORCH.cuda.current_device()}"
-    return create_device(place or type, None, include_paths, **described)
-
-
-_default: list[Device] = []
-_making_default = kept_at_fork(threading.Lock(), WORK)
 # Devices that are neither closed nor garbage.
 _created: WeakBag[Device] = WeakBag()
 
@@ -554,12 +462,12 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _name_of(type: DeviceType | str | None) -> str | None:
+def name_of(type: DeviceType | str | None) -> str | None:
     return type.value if isinstance(type, DeviceType) else type
 
 
 def _backend(type: DeviceType | str | None, backend: str | None) -> str:
-    wanted = _name_of(type)
+    wanted = name_of(type)
     if wanted not in (*CPU_NAMES, CUDA):
         message = f"type: there is no backend for '{wanted}'"
         raise CallError("E1015", message, (), "leave it out, or pass DeviceType.cpu or DeviceType.cuda")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from slangrad.base.disk.store import Store
 
 if TYPE_CHECKING:
-    from slangrad.api.kernels.kernel import ComputePipeline
+    from slangrad.api.kernels.pipeline import ComputePipeline
     from slangrad.runtime.device import Device
 
 MIB = 1 << 20

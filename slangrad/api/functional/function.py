@@ -34,11 +34,13 @@ from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.reflection.slang_type import SlangType
-from slangrad.marshal.registry import unwrap
+from slangrad.marshal.registry import launched_argument, unwrap
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import as_integers
 
 if TYPE_CHECKING:
+    from slangrad.api.functional import call_data as CALL_DATA
+    from slangrad.api.functional import dispatch as DISPATCH
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
     from slangrad.api.kernels import commands as COMMANDS
@@ -47,14 +49,12 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
     from slangrad.api.reflection import slang_layout as LAYOUT
-    from slangrad.compat import call_data as CALL_DATA
-    from slangrad.compat import raw_dispatch as RAW
     from slangrad.marshal.reflection.slang_type import SlangParameter
     from slangrad.pipeline import CompiledKernel
 else:
-    RAW, CURSOR = Late("slangrad.compat.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
+    DISPATCH, CURSOR = Late("slangrad.api.functional.dispatch"), Late("slangrad.api.kernels.shader_cursor")
     COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
-    CALL_DATA = Late("slangrad.compat.call_data")
+    CALL_DATA = Late("slangrad.api.functional.call_data")
 
 DESCRIBE = Late("slangrad.api.functional.describe")
 MOST_IN_GROUP = 1024
@@ -237,7 +237,9 @@ class Function(Unique):
         return self._with(map_positional=args, map_named=kwargs)
 
     def set(self, /, *args: object, **kwargs: object) -> Function:
-        """Values outside of functions: by name, as a dict, or a callable that returns a dict, run in each call."""
+        """Values outside of functions: by name, as a dict, or a callable that returns a dict, run in each call.
+        CallError (E1013) for anything else.
+        """
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):
@@ -249,7 +251,9 @@ class Function(Unique):
         return self._setting(values if isinstance(values, Mapping) else self._asking(values))
 
     def write(self, fn: Callable[..., object], *args: object, **kwargs: object) -> Function:
-        """Run `fn(cursor, *args, **kwargs)` in each call, which writes values outside of functions to a cursor."""
+        """Run `fn(cursor, *args, **kwargs)` in each call, which writes values outside of functions to a cursor.
+        CallError (E1013) for what cannot be called.
+        """
         if not callable(fn):
             raise CallError("E1013", f"write requires a callable, not {type(fn).__name__}")
 
@@ -291,10 +295,14 @@ class Function(Unique):
 
     def type_conformances(self, conformances: Sequence[TypeConformance | tuple[object, ...]]) -> Function:
         """Set which types the values of interface types from outside can have, and their ids."""
-        return self._with(conformances=RAW.named_conformances((*self._settings.conformances, *conformances)))
+        return self._with(
+            conformances=DISPATCH.named_conformances((*self._settings.conformances, *conformances))
+        )
 
     def thread_group_size(self, size: HostValue) -> Function:
-        """Threads of a group in x, y and z, for `dispatch`."""
+        """Threads of a group in x, y and z, for `dispatch`. CallError (E1014) unless these are positive and 1024 in
+        all at most.
+        """
         x, y, z = map(int, size)
         if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
             raise CallError("E1014", f"thread_group_size: {[x, y, z]} must be positive, 1024 in all at most")
@@ -303,7 +311,9 @@ class Function(Unique):
         return function
 
     def call_group_shape(self, shape: object) -> Function:
-        """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
+        """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together. CallError
+        (E1014) for other sizes.
+        """
         sizes = as_integers(shape, "call_group_shape")
         for dimension, size in enumerate(sizes):
             if size < 1:
@@ -347,7 +357,7 @@ class Function(Unique):
         caller = self._caller
         if self._kernel is None or self._kernel.generation is not caller.generation:
             module = self.module.device_module
-            self._kernel = RAW.make_kernel(
+            self._kernel = DISPATCH.make_kernel(
                 module, self.name, caller.candidates, self._group, self._settings.conformances
             )
         return self._kernel
@@ -367,7 +377,7 @@ class Function(Unique):
 
     def _dispatched(self, value: object) -> object:
         """The argument of the kernel for a value, which may be a wrapper of another value."""
-        return RAW.dispatched(lambda: self.module.layout, unwrap(value, held=False))
+        return launched_argument(lambda: self.module.layout, unwrap(value, held=False))
 
     def return_type(self, kind: object) -> Function:
         """The type of results: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the
@@ -415,6 +425,7 @@ class Function(Unique):
 
     @property
     def is_primal(self) -> bool:
+        """Whether a call computes the function itself, and no derivative."""
         return self._settings.mode == PRIMAL
 
     @property

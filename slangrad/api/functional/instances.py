@@ -88,7 +88,7 @@ class InstanceTensor(InstanceList):
 
     @classmethod
     def from_result(cls, module: Module, result: object) -> InstanceTensor:
-        """The result of a call, which has dimensions, as instances."""
+        """The result of a call, which has dimensions, as instances. CallError (E1011) for a single value."""
         if not isinstance(result, Tensor):
             message = f"a call without dimensions returns {type(result).__name__}, which is no {cls.__name__}"
             raise CallError("E1011", message, (), "leave return_type out")
@@ -141,6 +141,7 @@ class PackedArg:
 
     @property
     def key(self) -> Hashable:
+        """The part of the value on which the kernel of a call depends."""
         return self._key
 
     def get_this(self) -> HostValue:

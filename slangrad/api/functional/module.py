@@ -9,7 +9,7 @@ module.Particle                       types
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -107,10 +107,12 @@ class Module(Unique, Names):
 
     @property
     def view(self) -> Reflection:
+        """The declarations of the module, as the checker sees them."""
         return self.known.view
 
     @property
     def types(self) -> ModuleTypes:
+        """The types that the module and its imports declare."""
         return self.known.all_types
 
     @staticmethod
@@ -205,6 +207,13 @@ class Module(Unique, Names):
         first refused kernel comes after all others are compiled. CallError (E1015) for an object that is no call.
         """
         TOGETHER.compile_together([TOGETHER.prepared(call) for call in calls], self.device.options)
+
+    @staticmethod
+    def compile_worker(device: Device) -> AbstractContextManager[None]:
+        """A context for programs that load modules and then call `compile_all`: the process that takes a part of the
+        kernels starts at once, where a processor is idle. It takes about half a second until it can compile."""
+        context: AbstractContextManager[None] = TOGETHER.worker_ahead(device.options)
+        return context
 
     # --- Names ---
 

@@ -126,6 +126,7 @@ class Struct(Unique, Names, SlangType):
 
     @property
     def program(self) -> SlangProgramLayout:
+        """The reflection of the struct's module."""
         return self.module.layout
 
     @property
@@ -135,6 +136,7 @@ class Struct(Unique, Names, SlangType):
 
     @property
     def type(self) -> SlangType:
+        """The type by its reflection, as `struct`."""
         return self.struct
 
     @property

@@ -11,9 +11,10 @@ from functools import partial
 from slangrad.api.functional.function import Function
 from slangrad.base.late import Late
 from slangrad.call.compiling.together import compile_together as compile_together
+from slangrad.call.compiling.together import worker_ahead as worker_ahead
 from slangrad.marshal.errors import CallError
 
-KERNEL, SHADER = Late("slangrad.api.kernels.kernel"), Late("slangrad.api.kernels.shader")
+PIPELINE, SHADER = Late("slangrad.api.kernels.pipeline"), Late("slangrad.api.kernels.shader")
 
 
 def prepared(call: object) -> Callable[[], object]:
@@ -26,7 +27,7 @@ def prepared(call: object) -> Callable[[], object]:
         if isinstance(owner, Function) and getattr(called, "__func__", None) is Function.dispatch:
             return owner.dispatched_kernel
     elif isinstance(call, SHADER.ShaderProgram):
-        return lambda: KERNEL.ComputePipeline(call)
+        return lambda: PIPELINE.ComputePipeline(call)
     kind = type(call.func if isinstance(call, partial) else call).__name__
     note = "a call is functools.partial(module.f, x, y), or a program of link_program()"
     raise CallError("E1015", f"compile_all: {kind} is no call of a function", (), note)

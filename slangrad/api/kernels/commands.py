@@ -10,7 +10,7 @@ A command buffer keeps the objects of its commands alive. Values of parameters a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -20,8 +20,9 @@ from weakref import finalize
 import numpy as np
 
 from slangrad.api.kernels.fences import CommandQueueType, QueryPool
-from slangrad.api.kernels.kernel import ComputePipeline
+from slangrad.api.kernels.pipeline import ComputePipeline
 from slangrad.api.kernels.shader_cursor import ShaderObject
+from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, MemoryRegion
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
@@ -30,6 +31,7 @@ from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
+    from slangrad.tensors.textures import Texture
 
 Command = Callable[[], object]
 
@@ -114,12 +116,15 @@ class CommandEncoder(_Recording):
         self._pass: ComputePassEncoder | None = None
 
     def record(self, command: Command) -> None:
+        """Append a command. CommandError (E1021) after `finish()`."""
         if self._commands is None:
             raise CommandError("E1021", "Command encoder is finished", (), "make another one")
         self._commands.append(command)
 
     def finish(self) -> CommandBuffer:
-        """The recorded commands; nothing can be added afterwards."""
+        """The recorded commands; nothing can be added afterwards. CommandError (E1021) in an open pass, and the
+        second time.
+        """
         if self._pass is not None:
             raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
         commands, self._commands = self._commands, None
@@ -148,7 +153,9 @@ class CommandEncoder(_Recording):
         self.record(lambda: (buffer, runtime.clear(region)))
 
     def clear_tensor(self, tensor: StridedView) -> None:
-        """Set the elements of a tensor to zero, and nothing between them."""
+        """Set the elements of a tensor to zero, and nothing between them. CommandError (E1021) unless it is a tensor
+        of the encoder's device.
+        """
         if not isinstance(tensor, StridedView) or tensor.storage.runtime is not self.device.runtime:
             raise CommandError("E1021", "tensor: a tensor of the encoder's device is needed")
         tensor.storage.require_writes()
@@ -161,7 +168,41 @@ class CommandEncoder(_Recording):
         buffer.require_writes()
         self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
 
+    def upload_texture_data(
+        self,
+        texture: Texture,
+        data: AnyArray | Sequence[AnyArray] | None = None,
+        *,
+        layer: int = 0,
+        mip: int = 0,
+    ) -> None:
+        """Write an array as it is now to a level of a layer, or a list of arrays to all levels of the first layer, then
+        to those of the next. ValueError for shapes that do not fit, CommandError (E1021) for other textures and other
+        numbers of arrays."""
+        self._check_texture(texture)
+        if isinstance(data, (list, tuple)):
+            places = [(k, m) for k in range(texture.layer_count) for m in range(texture.mip_count)]
+            if len(data) != len(places):
+                message = f"data: {len(data)} arrays for {len(places)} levels of all layers"
+                raise CommandError("E1021", message)
+            for (k, m), array in zip(places, data):
+                self.upload_texture_data(texture, array, layer=k, mip=m)
+            return
+        source = as_source(data, "data").copy()
+        texture.check_data(source, layer, mip)
+        self.record(lambda: texture.copy_from_numpy(source, layer, mip))
+
+    def generate_mips(self, texture: Texture) -> None:
+        """Make all levels of a texture from its first, as `texture.generate_mips()` does."""
+        self._check_texture(texture)
+        self.record(texture.generate_mips)
+
+    def _check_texture(self, texture: HostValue) -> None:
+        if not is_texture_type(type(texture)) or texture.storage.runtime is not self.device.runtime:
+            raise CommandError("E1021", "texture: a texture of the encoder's device is needed")
+
     def check_range(self, buffer: Buffer, offset: int, size: int, title: str) -> None:
+        """CommandError (E1021) unless the bytes lie in a buffer of the encoder's device."""
         if not isinstance(buffer, Buffer):
             raise CommandError("E1021", f"{title}: {type(buffer).__name__} is no buffer")
         if buffer.runtime is not self.device.runtime:
@@ -196,7 +237,9 @@ class CommandEncoder(_Recording):
     # --- Kernels ---
 
     def begin_compute_pass(self) -> ComputePassEncoder:
-        """A pass, in which pipelines are bound and launched; it is used with `with`, or ended by `end()`."""
+        """A pass, in which pipelines are bound and launched; it is used with `with`, or ended by `end()`.
+        CommandError (E1021) in another pass.
+        """
         if self._pass is not None:
             raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
         self._pass = ComputePassEncoder(self)
@@ -214,8 +257,9 @@ class CommandEncoder(_Recording):
         self.record(lambda: (used, runtime.launch(kernel, arguments, grid())))
 
     def execute_callback(self, callback: Callable[[None], object]) -> None:
-        """Call `callback(None)` between the commands; SlangPy passes a handle of the graphics card's commands
-        instead of None."""
+        """Call `callback(None)` between the commands; SlangPy passes a handle of the graphics card's commands instead
+        of None. CommandError (E1021) for what cannot be called.
+        """
         if not callable(callback):
             raise CommandError("E1021", f"execute_callback: {type(callback).__name__} cannot be called")
         self.record(lambda: callback(None))

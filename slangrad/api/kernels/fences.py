@@ -151,10 +151,13 @@ class QueryPool:
         self._range(index, count)
 
     def write(self, index: int) -> None:
+        """Set a result to the time now, in nanoseconds."""
         self._results[index] = perf_counter_ns()
 
     def get_results(self, index: int, count: int) -> list[int]:
-        """Ticks, `device.info.timestamp_frequency` a second."""
+        """Ticks, `device.info.timestamp_frequency` a second. FenceError (E1021) for queries that no submitted command
+        has written.
+        """
         results = [self._results[i] for i in self._range(index, count)]
         if None in results:
             message = f"query {index + results.index(None)} has no result"

@@ -37,7 +37,7 @@ from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
-    from slangrad.api.kernels.kernel import ComputePipeline
+    from slangrad.api.kernels.pipeline import ComputePipeline
     from slangrad.api.sessions.session import LoadedModule, SlangSession
     from slangrad.check.modules import CheckedProgram
 
@@ -140,18 +140,22 @@ class SlangModule:
 
     @property
     def known(self) -> KnownModule:
+        """The module with its imports, as calls use it."""
         return self.loaded.known
 
     @property
     def checked(self) -> CheckedModule:
+        """The module as the checker left it."""
         return self.loaded.checked
 
     @property
     def view(self) -> Reflection:
+        """The declarations of the module, as the checker sees them."""
         return self.known.view
 
     @property
     def types(self) -> ModuleTypes:
+        """The types that the module and its imports declare."""
         return self.known.all_types
 
     @property
@@ -169,7 +173,7 @@ class SlangModule:
         return SlangEntryPoint(self, name, conformances=conformances_of(type_conformances))
 
     def entry_function(self, name: str) -> ast.Function:
-        """The function of an entry point of that name."""
+        """The function of an entry point of that name. CallError (E1020) if the module has none."""
         functions = [function for function in self._functions() if function.name == name]
         functions = [function for function in functions if is_entry(function)] or functions
         if not functions:
@@ -246,6 +250,7 @@ class TypeConformance:
 
     @property
     def named(self) -> tuple[str, str, int]:
+        """The names of interface and type, and the id."""
         return self.interface_name, self.type_name, self.id
 
 
@@ -280,7 +285,7 @@ class SpecializationArg:
 
     @staticmethod
     def from_type(type_name: str) -> SpecializationArg:
-        """A generic argument that is a type, by name."""
+        """A generic argument that is a type, by name. CallError (E1020) for other objects."""
         if not isinstance(type_name, str):
             kind = type(type_name).__name__
             raise CallError(
@@ -478,6 +483,7 @@ class ShaderProgram:
 
     @property
     def types(self) -> ModuleTypes:
+        """The types of its first part."""
         return self.parts[0].types
 
     @property

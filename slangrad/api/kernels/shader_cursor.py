@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, ParameterSlot
+from slangrad.api.kernels.pipeline import BlockSlot, ComputePipeline, ParameterSlot
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.binding.request import Tree, put
@@ -51,9 +51,11 @@ class ShaderObject:
         self._kept[at] = value
 
     def kept(self) -> tuple[object, ...]:
+        """Objects whose memory the values use."""
         return tuple(self._kept.values())
 
     def pack(self) -> bytes:
+        """The argument block, as bytes. CallError (E1018) for a parameter without a value."""
         self.pipeline.check_written(self.written)
         return self.pipeline.pack(self.values)
 
@@ -67,6 +69,7 @@ class ShaderOffset:
     binding_array_index: int = 0
 
     def is_valid(self) -> bool:
+        """True: an offset of a cursor always leads to a parameter."""
         return True
 
 
@@ -180,7 +183,7 @@ class ShaderCursor:
     # --- Finding places ---
 
     def find_entry_point(self, index: int) -> ShaderCursor:
-        """The parameters of the entry point."""
+        """The parameters of the entry point. CallError (E1017) for another index than 0."""
         if index != 0:
             raise CallError("E1017", f"there is no entry point {index}")
         shader_object = self._place.object

@@ -91,10 +91,12 @@ class TypeLayoutReflection(BaseReflectionObject, InMemory):
 
     @property
     def ir_type(self) -> ir.Type | None:
+        """The form of the type in memory; None for types without one."""
         return self._context.types.lower(self.checked)
 
     @property
     def memory(self) -> Layout:
+        """Size and alignment in bytes."""
         return self._context.layout(self._type)
 
     @property

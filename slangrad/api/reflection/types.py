@@ -339,6 +339,7 @@ class TypeReflection(Attributed, TypeProperties):
 
     @property
     def ir_type(self) -> ir.Type | None:
+        """The form of the type in memory; None for types without one."""
         return self._context.types.lower(self.checked)
 
     @property

@@ -169,6 +169,7 @@ class SlangCompilerOptions:
 
     @staticmethod
     def of(options: SlangCompilerOptions | Mapping[str, object] | None) -> SlangCompilerOptions:
+        """Options from a dict of their names; options themselves as they are."""
         return options if isinstance(options, SlangCompilerOptions) else SlangCompilerOptions(options)
 
     def applied_to(self, options: Options) -> Options:

@@ -222,6 +222,7 @@ class SlangSession(LoadsModules):
 
     @property
     def is_parsed(self) -> bool:
+        """Whether the texts of the session have been parsed."""
         return self.generation.is_parsed
 
     @property
@@ -231,6 +232,7 @@ class SlangSession(LoadsModules):
 
     @property
     def compiler(self) -> KernelCompiler:
+        """The compiler of kernels for the texts as they are now."""
         return self.generation.compiler
 
     def _cache_in(self, folder: str | PathLike[str]) -> ModuleCache:
@@ -293,7 +295,9 @@ class SlangSession(LoadsModules):
             return self._named.get(name) or self._enter(self._named, LoadedModule(self, name, ("file", name)))
 
     def add_source(self, name: str, text: str, path: Path | None = None) -> LoadedModule:
-        """A module from its text. The same name with another text is another module."""
+        """A module from its text. The same name with another text is another module. CallError (E1015) for what is no
+        text, CompileError for errors in it.
+        """
         if not isinstance(text, str):
             raise CallError("E1015", f"source: a text is needed, not {type(text).__name__}")
         self.refresh()
@@ -301,7 +305,9 @@ class SlangSession(LoadsModules):
             return self._enter_given(name, ("source", name, text, str(path or "")))
 
     def add_precompiled(self, name: str, data: bytes, path: str | Path | None) -> LoadedModule:
-        """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
+        """A module from the bytes of a precompiled one, as if they stood in the file of that path. CompileError
+        (E0330) if they do not fit this version.
+        """
         file = Path(path or f"{name}{SUFFIX}")
         self.refresh()
         try:
@@ -347,6 +353,7 @@ class SlangSession(LoadsModules):
     # --- Programs ---
 
     def check_own(self, title: str, parts: Sequence[object]) -> None:
+        """CallError (E1020) unless all parts are modules or entry points of the session."""
         for part in parts:
             if not isinstance(part, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
                 message = f"{title}: {type(part).__name__} is neither module nor entry point"

@@ -14,7 +14,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,16 @@ def compile_together(calls: Sequence[Prepare], options: Options) -> None:
         raise errors[min(errors)]
 
 
+def worker_ahead(options: Options) -> AbstractContextManager[None]:
+    """A context in which a worker is up as soon as there are kernels for it."""
+    return WORKERS.worker_ahead() if _processes(options) > 1 else nullcontext()
+
+
+def _processes(options: Options) -> int:
+    """How many may compile at once."""
+    return 1 if options.dump else options.processes or idle_processors()
+
+
 def _missing(prepare: Prepare) -> CompileJob | None:
     _own.gathers = True
     try:
@@ -93,7 +103,7 @@ def _missing(prepare: Prepare) -> CompileJob | None:
 
 def _run(jobs: list[CompileJob], options: Options, errors: dict[int, Exception]) -> None:
     several = len(jobs) > 1
-    count = min(options.processes or idle_processors(), len(jobs)) - 1 if several and not options.dump else 0
+    count = min(_processes(options), len(jobs)) - 1 if several else 0
     if count > 0:
         _write_messages(jobs)
     private, shared = deque[CompileJob](), deque[CompileJob]()

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from slangrad import pipeline
 from slangrad.backends import backend_of
+from slangrad.base.options import Options, store_of
 from slangrad.base.process.threads import start_thread
 from slangrad.base.source import SourceFile
 from slangrad.cache import environment_key, kernel_entry
@@ -31,6 +32,7 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, visible_parameters
 from slangrad.check.modules import CheckedModule, CheckedProgram
 from slangrad.check.reflect import Reflection
+from slangrad.check.texts import standard
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
@@ -45,6 +47,7 @@ def main() -> None:
         return
     send(answers, READY)
     worker = CompileWorker()
+    standard.files(store_of(Options.from_environment()))  # every program has them
     while True:
         send(answers, worker.answer(messages.get()))
 

@@ -1,6 +1,7 @@
 """Processes that compile kernels for this one: `python -m slangrad compile-worker`, at the other end of two pipes.
 
     with CompileWorkers(jobs, 2):            two workers, which take jobs until there are none; they end with the block
+    with worker_ahead():                     the first worker of this block starts at once, before there are jobs
 
 A worker sends a frame when it is up. Then it takes messages (JSON) and answers each with the bytes of a kernel. The
 bytes are empty after an error, or if the worker has another compiler, LLVM or processor. Frames are a length and so
@@ -15,6 +16,8 @@ import os
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from threading import Thread
@@ -28,6 +31,7 @@ READY = b"ready"
 _LENGTH = Struct("<Q")
 _LARGEST = 1 << 30  # bytes
 _running: set[subprocess.Popen[bytes]] = set()
+_ahead: list[subprocess.Popen[bytes]] = []  # workers without jobs
 
 
 class CompileWorkers:
@@ -47,16 +51,7 @@ class CompileWorkers:
         return self
 
     def _start(self) -> None:
-        process = subprocess.Popen(
-            [sys.executable, *COMMAND],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_folders())},
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
-        _running.add(process)
+        process = _ahead.pop() if _ahead else _started()
         thread = start_thread("slangrad worker", _serve, process, self._jobs)
         self._workers.append((process, thread))
 
@@ -69,6 +64,37 @@ class CompileWorkers:
                 thread.join()
             process.wait()
             _close(process)
+
+
+@contextmanager
+def worker_ahead() -> Iterator[None]:
+    """A worker takes about as long to start as it takes to read and check a program. It starts with this block, and
+    ends with it if no `CompileWorkers` has taken it."""
+    with suppress(OSError):
+        if _can_start():
+            _ahead.append(_started())
+    try:
+        yield
+    finally:
+        while _ahead:
+            process = _ahead.pop()
+            process.kill()
+            process.wait()
+            _close(process)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, *COMMAND],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(_folders())},
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
+    _running.add(process)
+    return process
 
 
 def _can_start() -> bool:
@@ -107,6 +133,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 def _leave_to_parent() -> None:
     """Workers of the parent end with that, and not with its child."""
+    _ahead.clear()
     for process in list(_running):
         _close(process)
         process.returncode = 0  # it is no child of this process

@@ -37,7 +37,7 @@ _REFUSALS = (
     (r"IOpaqueDescriptor|(defaultG|g)etDescriptorFromHandle|DescriptorAccess|DescriptorKind|(Resource|Sampler)DescriptorHeap"
      r"|__DynamicResource",
      "E9001", HANDLES),
-    (r"Quad[A-Z]\w+|dd[xy]\w*|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
+    (r"dd[xy]\w*|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
      r"|(begin|end)InvocationInterlock",
      "E9002", "threads are no pixels, so they have no neighbors"),
     (r"Ray(Desc|Query|Flags|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|[hH]itObject\w*|ReportHit\w*"
@@ -55,8 +55,8 @@ _REFUSALS = (
      "E9003", "features of a single kind of graphics card are not supported"),
     (r"BindlessAddress",
      "E9004", "memory is laid out as C does; there are pointers and StructuredBuffer"),
-    (r"Wave(Clustered|Multi|Mask|Rotate)\w+|WaveMask|WaveGet(WaveIndex|NumWaves)|\w+WithWaveSync|subgroup[A-Z]\w+",
-     "E9009", "there are WaveActiveSum and its kin, WavePrefixSum, WaveReadLaneAt and others, but not this one"),
+    (r"subgroup[A-Z]\w+",
+     "E9009", "names of GLSL are not supported; write those of HLSL: WaveActiveSum, WavePrefixSum, WaveReadLaneAt"),
     (r"barrier|groupMemoryBarrier|(memory|allMemory)Barrier\w*|controlBarrier",
      "E9009", "write it as HLSL does: 'GroupMemoryBarrierWithGroupSync()' and its kin"),
     (r"(Append|Consume|RasterizerOrdered)\w*Buffer|GLSLShaderStorageBuffer",

@@ -167,6 +167,7 @@ class Array(NDArrayOperatorsMixin):
 
     @property
     def mT(self) -> Array:
+        """The last two axes exchanged."""
         return self.swapaxes(-1, -2)
 
     def __len__(self) -> int:
@@ -327,6 +328,7 @@ class Array(NDArrayOperatorsMixin):
 
     @explained("broadcast_to")
     def broadcast_to(self, shape: Sequence[int]) -> Array:
+        """As `np.broadcast_to`. GraphError (E1042) for shapes that do not fit."""
         target = tuple(map(index, shape))
         if target == self.shape:
             return self

@@ -22,11 +22,14 @@ Operand = Any
 
 def is_array(value: object) -> TypeGuard[ArrayValue]:
     """Whether a value is traced: a Tensor, a torch tensor, an array or a number of NumPy's."""
-    return isinstance(value, (np.ndarray, np.generic, spy.Tensor)) or is_torch(value)
+    kind = type(value)
+    return kind is np.ndarray or issubclass(kind, (np.ndarray, np.generic, spy.Tensor)) or is_torch(value)
 
 
 def is_torch(value: object) -> TypeGuard[torch.Tensor]:
     """Whether a value is a tensor of torch."""
+    if type(value) is np.ndarray:  # most are
+        return False
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
@@ -121,6 +124,8 @@ def address_of(value: ArrayValue) -> int:
     """The address of the first element."""
     if isinstance(value, spy.Tensor):
         return value.address
+    if type(value) is np.ndarray:
+        return value.ctypes.data  # twice as fast as the interface
     return value.data_ptr() if is_torch(value) else int(value.__array_interface__["data"][0])
 
 

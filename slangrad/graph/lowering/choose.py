@@ -3,9 +3,10 @@
 choose(node, parts, bytes) -> "slang", "numpy", "torch"
 
 Each is timed when a product of such shapes, strides and types is met for the first time on a machine; the answer is
-kept on disk. A plan asks for all of its products first, so the kernels of their trials are compiled together. `bytes`:
-those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and `consistent="bits"`
-take the template.
+kept on disk. Where other programs are at work meanwhile, later processes time it again, and after three answers the
+most frequent one is kept. A plan asks for all of its products first, so the kernels of their trials are compiled
+together. `bytes`: those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and
+`consistent="bits"` take the template.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ BUDGET = 0.03  # seconds for all candidates, if the least turns do not take long
 LEAST_TURNS, MOST_TURNS = 4, 30
 CLEAR = 1.25  # times the least seconds of two turns, beyond which a candidate is not timed again
 NEAR = 0.98  # a library that is hardly faster is not taken
+OPEN, MOST_ANSWERS = "?", 3  # the mark of answers that were disturbed, and how many decide
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
 Choose = Callable[[Node, Sequence[MemoryPart], int], str]
 _known: dict[str, str] = {}
@@ -105,21 +107,31 @@ class MeasuredChoice:
     def _is_kept(self, key: str) -> bool:
         """In this process, or on the disk."""
         if key not in _known:
-            kept = store_of(self.device.options).get(key)
-            choice = kept.decode("ascii", "replace") if kept else ""
-            if choice in (SLANG, *libraries()):
-                _known[key] = choice
+            answers, is_open = self._answers(key)
+            if answers and not (is_open and len(answers) < MOST_ANSWERS):
+                _known[key] = max(answers, key=answers.count)
         return key in _known
+
+    def _answers(self, key: str) -> tuple[list[str], bool]:
+        """Those on the disk, and whether others were at work when they were measured."""
+        kept = store_of(self.device.options).get(key)
+        words = kept.decode("ascii", "replace").split() if kept else []
+        return [word for word in words if word in (SLANG, *libraries())], OPEN in words
 
     def _time(self, products: Mapping[str, ProductRead], plan: Plan | None) -> None:
         if not products:
             return
-        trials = {key: _trial(self.device, product, self.make_plan) for key, product in products.items()}
-        self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs], plan)
+        with spy.Module.compile_worker(self.device):
+            trials = {key: _trial(self.device, product, self.make_plan) for key, product in products.items()}
+            self.make_plan.compile_together([run for trial in trials.values() for run in trial.runs], plan)
+        others, fastest = self.device.runtime.watch_other_programs(), dict[str, str]()
         for key, product in products.items():
-            fastest = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
-            store_of(self.device.options).put(key, fastest.encode())
-            _known[key] = fastest
+            fastest[key] = _fastest(_times(trials.pop(key)), product.moved / MachineRates().bandwidth)
+        disturbed = others.were_at_work()
+        for key, answer in fastest.items():
+            answers = [*self._answers(key)[0], answer, OPEN] if disturbed else [answer]
+            store_of(self.device.options).put(key, " ".join(answers).encode())
+        _known.update(fastest)
 
 
 def of_first(choose: Choose, mesh: Mesh) -> Choose:

@@ -7,12 +7,16 @@ that is only copied into a part of a larger one is written there at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 from math import prod
+from operator import itemgetter
 from random import Random
 
+import numpy as np
+
+from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.node import Node
 from slangrad.graph.lowering.emit import RESULT
@@ -217,3 +221,28 @@ def _smallest_gap(spans: Sequence[tuple[int, int]], size: int) -> int:
             best, best_room = end, room
         end = max(end, stop)
     return best if best >= 0 else end
+
+
+def refuse_overlap(views: Mapping[Holder, np.ndarray], written: Collection[Holder]) -> None:
+    """GraphError (E1043) where memory that is overwritten is that of another array, too."""
+    spans = sorted(((*_span(view), holder) for holder, view in views.items()), key=itemgetter(0, 1))
+    for i, (_, stop, holder) in enumerate(spans):
+        for start, _, other in spans[i + 1 :]:
+            if start >= stop:
+                break
+            is_written = holder in written or other in written
+            if is_written and np.shares_memory(views[holder], views[other]):
+                names = " and ".join(_name_of(overlapping) for overlapping in (holder, other))
+                raise GraphError("E1043", f"{names} share memory, and one of them is changed", "x.copy()")
+
+
+def _name_of(holder: Holder) -> str:
+    captured = "a captured array"
+    return holder.attributes.get("name", captured) if isinstance(holder, Node) else captured
+
+
+def _span(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of the first byte and behind the last."""
+    extents = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    below, above = sum(min(0, extent) for extent in extents), sum(max(0, extent) for extent in extents)
+    return array.ctypes.data + below, array.ctypes.data + above + array.itemsize

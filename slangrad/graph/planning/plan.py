@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
-from operator import itemgetter
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -44,7 +43,7 @@ from slangrad.graph.lowering.steps import (
     RepeatStep,
     TemporaryMemory,
 )
-from slangrad.graph.planning.memory import bytes_of
+from slangrad.graph.planning.memory import bytes_of, refuse_overlap
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.fuse import Fusion, with_copies
@@ -56,12 +55,21 @@ if TYPE_CHECKING:
     from slangrad.graph.workers.connections.links import Pending
 
 Memory: TypeAlias = "dict[Holder, spy.Tensor]"
-Run: TypeAlias = "Callable[[Memory], None]"
-COLLECTIVE = (
-    10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
-)
+Call: TypeAlias = "Callable[[], object]"  # of one step
+Binder: TypeAlias = "Callable[[Memory], Call]"
+# Times as long as a kernel that moves as many bytes, where it is chosen what to compute again.
+COLLECTIVE = 10
 MOST_LENT = 1000  # tensors of memory from outside that a plan keeps; they do not keep the memory alive
 MOST_BOUND = 4  # calls of one step that are kept, each bound to other memory
+MOST_READY = 8  # runs over the same memory as before, for which a plan keeps the calls of all steps
+
+
+class ReadyRun(NamedTuple):
+    """The calls of a run over some memory, whose tensors do not keep it alive."""
+
+    memory: Memory
+    copies: list[Call]
+    calls: list[Call]
 
 
 class Settings(TypedDict, total=False):
@@ -100,7 +108,6 @@ class Plan:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
-        self._apart: list[int] = []  # addresses that were compared
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
         self.begun: dict[int, Pending] = {}  # collectives, by their steps
         self._holders: Memory = {}  # of this plan
@@ -134,9 +141,9 @@ class Plan:
             repeat.loop: repeat.loop.body(device, repeat.results, choose) for repeat in repeats
         }
         self._arena()
-        self._copy_runs: list[Run] = []
-        self._runs: list[Run] = []
-        self.recorder: Callable[[Sequence[Run]], Iterable[Run]] = iter  # takes the time of each
+        self._binders: list[Binder] = []  # of copies and steps
+        self.recorder: Callable[[Sequence[Call]], Iterable[Call]] = iter  # takes the times of steps
+        self._ready: dict[tuple[int, ...], ReadyRun] = {}  # by the addresses of memory from outside
 
     # --- text
 
@@ -295,33 +302,18 @@ class Plan:
         self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
         return overwriting
 
-    def _refuse_overlap(self, memory: Mapping[Holder, spy.Tensor]) -> None:
+    def _refuse_overlap(self, memory: Memory) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
-        addresses = [memory[node].address for node in self._near]
-        if addresses == self._apart:
-            return
         written = {*self._taken.values(), *self._copied.values()}
-        views = {node: memory[node].host_view() for node in self._near}
-        spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
-        for i, (_, stop, node) in enumerate(spans):
-            for start, _, other in spans[i + 1 :]:
-                if start >= stop:
-                    break
-                if (node in written or other in written) and np.shares_memory(views[node], views[other]):
-                    names = " and ".join(
-                        overlapping.attributes.get("name", "a captured array")
-                        for overlapping in (node, other)
-                    )
-                    raise GraphError("E1043", f"{names} share memory, and one of them is changed", "x.copy()")
-        self._apart = addresses
+        refuse_overlap({node: memory[node].host_view() for node in self._near}, written)
 
     # --- steps
 
-    def _prepared(self, step: PlanStep) -> Run:
+    def _binder(self, step: PlanStep) -> Binder:
         if isinstance(step, KernelStep):
             return self._kernel(step)
         if isinstance(step, ClearStep):
-            return lambda memory: self._seen(step.writes[RESULT], memory).clear()
+            return lambda memory: self._seen(step.writes[RESULT], memory).clear
         if isinstance(step, ProductStep):
             return self._product(step)
         if isinstance(step, RepeatStep):
@@ -329,7 +321,7 @@ class Plan:
         if isinstance(step, Exchange):
             return self._exchange(step)
         assert isinstance(step, Await)
-        return lambda memory: self.begun.pop(id(step.exchange)).wait()
+        return lambda _: lambda: self.begun.pop(id(step.exchange)).wait()
 
     def _seen(self, part: MemoryPart, memory: Memory) -> spy.Tensor:
         """The tensor of a part."""
@@ -346,11 +338,16 @@ class Plan:
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 
-    def _compiled(self, memory: Memory) -> list[Run]:
-        """The steps, their kernels compiled together."""
-        _compile(self._calls(memory), self.modules)
-        self._copy_runs = [self._prepared(step) for step in self.copies]
-        return [self._prepared(step) for step in self.steps]
+    def _made_ready(self, key: tuple[int, ...], memory: Memory) -> ReadyRun:
+        """The calls of a run over this memory. The first time, all kernels are compiled together."""
+        if not self._binders:
+            _compile(self._calls(memory), self.modules)
+            self._binders = [self._binder(step) for step in (*self.copies, *self.steps)]
+        calls, count = [bind(memory) for bind in self._binders], len(self.copies)
+        if len(self._ready) >= MOST_READY:
+            self._ready.pop(next(iter(self._ready)))
+        run = self._ready[key] = ReadyRun(memory, calls[:count], calls[count:])
+        return run
 
     def _calls(self, memory: Memory) -> list[partial[object]]:
         """Calls of all kernels, after memory for the arena is there."""
@@ -394,12 +391,12 @@ class Plan:
                 modules |= trial.modules
         _compile(calls, modules)
 
-    def _kernel(self, step: KernelStep) -> Run:
+    def _kernel(self, step: KernelStep) -> Binder:
         function = self._function(step, self.modules)
         outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
         if not outer:
             fixed = function.bind_call(**self._bound(step, {}))
-            return lambda _: fixed()
+            return lambda _: fixed
         holders = list(dict.fromkeys(part.holder for part in outer.values()))
 
         def bind(memory: Memory, oldest: Any) -> Any:  # a bound call is no public class
@@ -408,36 +405,59 @@ class Plan:
             oldest.rebind(**{name: self._seen(part, memory) for name, part in outer.items()})
             return oldest
 
-        return _bound_to(holders, bind)
+        return self._bound_to(holders, bind)
 
     def _bound(self, step: KernelStep, memory: Memory) -> dict[str, object]:
         return {name: self._seen(part, memory) for name, part in step.named.items()} | step.values
 
-    def _product(self, step: ProductStep) -> Run:
+    def _product(self, step: ProductStep) -> Binder:
         runtime, parts = self.device.runtime, step.parts
         multiply = product(step.letters, step.library, runtime.threads, runtime.torch_has_computed)
         holders = [part.holder for part in parts if part.holder not in self._holders]
 
-        def bind(memory: Memory, oldest: object) -> Callable[[], None]:
+        def bind(memory: Memory, oldest: object) -> Call:
             return multiply(*(_array(self._seen(part, memory), part.layout) for part in parts))
 
-        return _bound_to(holders, bind)
+        return self._bound_to(holders, bind)
 
-    def _repeat(self, step: RepeatStep) -> Run:
+    def _bound_to(self, holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> Binder:
+        """A step whose calls are bound to memory from outside. `bind` makes one for new memory, if it can of the
+        oldest, which is then no call of runs before."""
+        calls: dict[tuple[int, ...], Call] = {}
+
+        def call_on(memory: Memory) -> Call:
+            key = tuple([memory[holder].address for holder in holders])
+            call = calls.get(key)
+            if call is None:
+                oldest = None
+                if len(calls) == MOST_BOUND:
+                    oldest = calls.pop(next(iter(calls)))
+                    self._ready.clear()
+                call = calls[key] = bind(memory, oldest)
+            return call
+
+        return call_on
+
+    def _repeat(self, step: RepeatStep) -> Binder:
         loop, body = step.loop, self.bodies[step.loop]
 
-        def run(memory: Memory) -> None:
+        def bind(memory: Memory) -> Call:
             arrays = [_array(self._seen(part, memory), part.layout) for part in step.parts]
-            loop.run(body, arrays, dict(zip(step.results, arrays[len(step.reads) :], strict=True)))
+            results = dict(zip(step.results, arrays[len(step.reads) :], strict=True))
+            return partial(loop.run, body, arrays, results)
 
-        return run
+        return bind
 
-    def _exchange(self, step: Exchange) -> Run:
-        def run(memory: Memory) -> None:
+    def _exchange(self, step: Exchange) -> Binder:
+        def bind(memory: Memory) -> Call:
             parts = [self._seen(part, memory).host_view() for part in step.parts]
-            self.begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
-        return run
+            def begin() -> None:
+                self.begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
+
+            return begin
+
+        return bind
 
     def array(self, node: Node) -> np.ndarray:
         """The memory of an input or output of a body."""
@@ -446,14 +466,15 @@ class Plan:
 
     def repeat(self) -> None:
         """Run the body."""
-        self._runs = self._runs or self._compiled({})
-        self._run_steps({})
+        self._run(self._ready.get(()) or self._made_ready((), {}))
 
-    def _run_steps(self, memory: Memory) -> None:
+    def _run(self, ready: ReadyRun) -> None:
         try:
-            self._copy_fixed(memory)
-            for run in self.recorder(self._runs):
-                run(memory)
+            for call in ready.copies if self._is_stale else ():
+                call()
+            self._is_stale = False
+            for call in self.recorder(ready.calls):
+                call()
         except spy.BoundsError as error:  # of a line of the plan's text
             indexed = (
                 n for n in self.fusion.order if n.op == "index_in" or kind_of(n) in ("gather", "scatter")
@@ -462,11 +483,6 @@ class Plan:
             if places:
                 error.add_note(f"note: the graph indexes arrays at {', '.join(places)}")
             raise
-
-    def _copy_fixed(self, memory: Memory) -> None:
-        for run in self._copy_runs if self._is_stale else ():
-            run(memory)
-        self._is_stale = False
 
     def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
         """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
@@ -507,18 +523,18 @@ class Plan:
         the one that took least counts. Collectives are left out and have 0 seconds, so results are wrong."""
         results, outside = self._results(), self._with_captured(arrays)
         with self._lock:
-            memory = self._lent(outside, results)
-            self._runs = self._runs or self._compiled(memory)
-            times = [self._timed(memory) for _ in range(1 + turns)]
+            ready = self._made_ready((), self._lent(outside, results))
+            times = [self._timed(ready) for _ in range(1 + turns)]
+            self._ready.pop((), None)
             self._is_stale = True  # copies are those of these arrays
         return min(times[1:], key=sum)
 
-    def _timed(self, memory: Memory) -> list[float]:
+    def _timed(self, ready: ReadyRun) -> list[float]:
         seconds = []
-        for step, run in zip((*self.copies, *self.steps), (*self._copy_runs, *self._runs), strict=True):
+        for step, call in zip((*self.copies, *self.steps), (*ready.copies, *ready.calls), strict=True):
             start = perf_counter()
             if not isinstance(step, Exchange | Await):
-                run(memory)
+                call()
             seconds.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
         return seconds
 
@@ -526,52 +542,47 @@ class Plan:
         """The results, or the first `count` of them, for arguments in the order of `inputs`; numbers as (1,)."""
         arrays = [np.asarray(x) if isinstance(x, np.generic) else x for x in arrays]
         results, outside = self._results(), self._with_captured(arrays)
+        key = *map(address_of, outside), *[tensor.address for tensor in results.values()]
         with self._lock:
-            memory = self._lent(outside, results)
-            if self._near:
+            ready = self._ready.get(key)
+            if ready is None:
+                memory = self._lent(outside, results)
                 self._refuse_overlap(memory)
-            self._runs = self._runs or self._compiled(memory)
-            self._run_steps(memory)
+                ready = self._made_ready(key, memory)
+            self._run(ready)
             for node, to in self._copied.items():
-                memory[to].host_view()[...] = memory[node].host_view().reshape(to.shape or (1,))
+                ready.memory[to].host_view()[...] = ready.memory[node].host_view().reshape(to.shape or (1,))
+        return list(results.values())[:count] if self._is_plain else self._shaped(results, arrays, count)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether each output has memory of its own, and elements."""
+        return not self._taken and [*self._models] == self.outputs and all(node.size for node in self.outputs)
+
+    def _shaped(self, results: Memory, arrays: Sequence[ArrayValue], count: int | None) -> list[spy.Tensor]:
+        """The results in their shapes; those of numbers stay (1,). One that is there twice has memory of its own, as
+        NumPy's would."""
         arguments = dict(zip(self.inputs, arrays, strict=True))
-        shaped: Memory = {}  # a result that is there twice has memory of its own, as NumPy's would
+        shaped: Memory = {}
+        tensors = list[spy.Tensor]()
         for node in self.outputs[:count]:
-            if node in self._taken:
-                results[node] = as_tensor(self.device, arguments[self._taken[node]])
-        return [
-            shaped[node].copy()
-            if node in shaped
-            else shaped.setdefault(node, self._shaped(results[node], node))
-            for node in self.outputs[:count]
-        ]
+            if node in shaped:
+                tensors.append(shaped[node].copy())
+                continue
+            tensor = results.get(node)
+            if not node.size:
+                tensor = spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
+            elif tensor is None:  # it has taken the memory of an argument
+                tensor = as_tensor(self.device, arguments[self._taken[node]]).view(node.shape or (1,))
+            shaped[node] = tensor
+            tensors.append(tensor)
+        return tensors
 
     def _new(self, node: Node) -> spy.Tensor:
         return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
 
     def _element(self, node: Node) -> spy.Tensor:
         return spy.Tensor.empty(self.device, (1,), type_of(node.dtype))
-
-    def _shaped(self, tensor: spy.Tensor, node: Node) -> spy.Tensor:
-        """Its tensor in its own shape; that of a number stays (1,)."""
-        if not node.size:
-            return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
-        return tensor.view(node.shape) if node.shape and node in self._taken else tensor
-
-
-def _bound_to(holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> Run:
-    """A step whose calls are bound to memory from outside. `bind` makes one for new memory, if it can of the oldest."""
-    calls: dict[tuple[int, ...], Any] = {}
-
-    def run(memory: Memory) -> None:
-        key = tuple([memory[holder].address for holder in holders])
-        call = calls.get(key)
-        if call is None:
-            oldest = calls.pop(next(iter(calls))) if len(calls) == MOST_BOUND else None
-            call = calls[key] = bind(memory, oldest)
-        call()
-
-    return run
 
 
 def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]) -> None:
@@ -582,17 +593,6 @@ def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]
 def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
     """Memory of the widest numbers: a tensor has less than 2^31 elements."""
     return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
-
-
-def _span(array: np.ndarray) -> tuple[int, int]:
-    """The addresses of the first byte and behind the last."""
-    at, extents = (
-        array.ctypes.data,
-        [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)],
-    )
-    return at + sum(min(0, extent) for extent in extents), at + sum(
-        max(0, extent) for extent in extents
-    ) + array.itemsize
 
 
 def _array(tensor: spy.Tensor, layout: StridedLayout) -> np.ndarray:

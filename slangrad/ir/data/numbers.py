@@ -281,6 +281,15 @@ def neutral(kind: str, t: Scalar) -> Number:
     return _NEUTRAL[kind](t)
 
 
+def first_of_scan(kind: str, t: Scalar) -> Number:
+    """The value for the first lane of a scan, with which each later one begins. Zeros and infinities, no -0 or NaN."""
+    if t.kind == "float" and kind in _FIRST_FLOAT:
+        return _FIRST_FLOAT[kind]
+    return neutral(kind, t)
+
+
+_FIRST_FLOAT = {"add": 0.0, "min": math.inf, "max": -math.inf}
+
 _NEUTRAL: dict[str, Callable[[Scalar], Number]] = {
     "add": lambda t: -0.0 if t.kind == "float" else 0,
     "mul": lambda t: 1.0 if t.kind == "float" else 1,

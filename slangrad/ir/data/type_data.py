@@ -15,8 +15,9 @@ from slangrad.ir.data import types as ir
 Data: TypeAlias = "str | int | list[Data] | None"
 
 
-def type_data(t: ir.Type) -> Data:
-    return _DATA[type(t)](t)
+def type_data(t: ir.Type, inside: bool = False) -> Data:
+    """`inside` a form with pointers to itself: these lead to bytes, as the data would have no end."""
+    return _DATA[type(t)](t, lambda part: type_data(part, inside or isinstance(t, ir.OpenForm)), inside)
 
 
 def type_from(data: Data) -> ir.Type:
@@ -33,16 +34,18 @@ def type_from(data: Data) -> ir.Type:
 
 # fmt: off
 _DATA: dict[type, Callable[..., Data]] = {
-    ir.Scalar:  lambda t: str(t),
-    ir.Vector:  lambda t: ["vector", type_data(t.element), t.length],
-    ir.Matrix:  lambda t: ["matrix", type_data(t.element), t.rows, t.columns, t.transposed],
-    ir.Array:   lambda t: ["array", type_data(t.element), t.length],
-    ir.Struct:  lambda t: ["struct", t.name, _fields_data(t)],
-    ir.MemoryForm:    lambda t: [
-        "form", t.name, _fields_data(t), type_data(t.value), t.size, t.alignment, list(t.offsets)
+    ir.Scalar:  lambda t, data, inside: str(t),
+    ir.Vector:  lambda t, data, inside: ["vector", data(t.element), t.length],
+    ir.Matrix:  lambda t, data, inside: ["matrix", data(t.element), t.rows, t.columns, t.transposed],
+    ir.Array:   lambda t, data, inside: ["array", data(t.element), t.length],
+    ir.Struct:  lambda t, data, inside: ["struct", t.name, _fields_data(t, data)],
+    **dict.fromkeys((ir.MemoryForm, ir.OpenForm), lambda t, data, inside: [
+        "form", t.name, _fields_data(t, data), data(t.value), t.size, t.alignment, list(t.offsets)
+    ]),
+    ir.Pointer: lambda t, data, inside: [
+        "pointer", "u8" if inside and isinstance(t.element, ir.OpenForm) else data(t.element), t.space
     ],
-    ir.Pointer: lambda t: ["pointer", type_data(t.element), t.space],
-    ir.Lanes:   lambda t: ["lanes", type_data(t.element)],
+    ir.Lanes:   lambda t, data, inside: ["lanes", data(t.element)],
 }
 _TYPES: dict[str, Callable[..., ir.Type]] = {
     "vector":  lambda element, length: ir.vector(_scalar(element), length),
@@ -58,8 +61,8 @@ _TYPES: dict[str, Callable[..., ir.Type]] = {
 # fmt: on
 
 
-def _fields_data(t: ir.Struct) -> Data:
-    return [[name, type_data(field)] for name, field in t.fields]
+def _fields_data(t: ir.Struct, data: Callable[[ir.Type], Data]) -> Data:
+    return [[name, data(field)] for name, field in t.fields]
 
 
 def _fields_from(fields: list[tuple[str, Data]]) -> tuple[tuple[str, ir.Type], ...]:

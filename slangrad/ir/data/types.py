@@ -99,6 +99,11 @@ class MemoryForm(Struct):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OpenForm(MemoryForm):
+    """The form in memory of a struct with pointers to itself. It is not interned, as its fields are known later."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pointer(Type):
     """An address of `element`s. Spaces: "global", "local" (a thread's own), "shared", "constant".
 
@@ -167,6 +172,25 @@ def form(
 ) -> MemoryForm:
     new = MemoryForm(name, fields, value, size, alignment, offsets)
     return _intern(new, name, fields, value, size, alignment, offsets)
+
+
+def open_form(name: str) -> OpenForm:
+    """A form for pointers, before the fields of the struct are known; then `close_form`."""
+    return OpenForm(name, (), U8, 0, 1, ())
+
+
+def close_form(
+    opened: OpenForm,
+    fields: tuple[tuple[str, Type], ...],
+    value: Type,
+    size: int,
+    alignment: int,
+    offsets: tuple[int, ...],
+) -> None:
+    """Only its maker changes a form, before any other code has it."""
+    closed = MemoryForm(opened.name, fields, value, size, alignment, offsets)
+    for name in ("fields", "value", "size", "alignment", "offsets"):
+        object.__setattr__(opened, name, getattr(closed, name))
 
 
 def value_of(t: Type) -> Type:

@@ -226,6 +226,11 @@ class Function:
         """How many threads a wave of this kernel has; 0 where it does not use waves."""
         return self.attributes.get("wave", 0)
 
+    @property
+    def waves_cross_rows(self) -> bool:
+        """Whether a wave of this kernel has threads of several rows of its group, or its last wave fewer threads."""
+        return bool(self.wave) and self.attributes["group_size"][0] % self.wave != 0
+
 
 @dataclass(frozen=True, slots=True)
 class Differential:

@@ -219,8 +219,8 @@ row("fence",         NOTHING, None,                        NOT_DIFFERENTIABLE,  
 # where they are. `wave_reduce{kind}` combines lanes as `lane_reduce` does, lanes that are off adding nothing;
 # `wave_scan{kind}` those before this one, in order. `wave_ballot` has a bit for each lane. `wave_read %x, %lane`
 # gives a lane's value, zero when it is off. `wave_lane` is the lane's number.
-row("wave_reduce",   FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="suf", says="kind")
-row("wave_scan",     FIRST,   None,                        CONSTANT,                                   50, WRITE, kinds="suf", says="kind")
+row("wave_reduce",   FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="sufb", says="kind")
+row("wave_scan",     FIRST,   None,                        CONSTANT,                                   50, WRITE, kinds="sufb", says="kind")
 row("wave_ballot",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="b")
 row("wave_read",     FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="*")
 row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
@@ -248,5 +248,5 @@ GROUP_SIZE = (
     "group size"  # a static variable that is there before all others: threads of a group in x, y and z
 )
 WAVES = frozenset({"wave_reduce", "wave_scan", "wave_ballot", "wave_read", "wave_lane"})
-WAVE_KINDS = {"wave_reduce": ("add", "mul", "min", "max", "and", "or", "xor"), "wave_scan": ("add", "mul")}
+WAVE_KINDS = dict.fromkeys(("wave_reduce", "wave_scan"), ("add", "mul", "min", "max", "and", "or", "xor"))
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor", "exchange", "compare_exchange")

@@ -101,7 +101,7 @@ def run_kernel(
     answers the op of that name, and `launch` has the numbers of the launch."""
     machine, kernel = Machine(program, arguments, reports or Recorded()), program.functions[name]
     machine.is_memory, machine.launch = is_memory, launch or {}
-    if any(op.name in ("shared", "barrier") for op in walk(kernel.region)):
+    if kernel.waves_cross_rows or any(op.name in ("shared", "barrier") for op in walk(kernel.region)):
         machine.groups(kernel, grid)
         return
     run = machine.waves(name, kernel.wave) if kernel.wave else machine.threads(name)
@@ -149,7 +149,8 @@ class Machine:
 
         def run(points: list[Point]) -> None:
             for start in range(0, len(points), size):
-                threads = [self._resumption(point) for point in points[start : start + size]]
+                wave = enumerate(points[start : start + size])
+                threads = {number: self._resumption(point) for number, point in wave}
                 run_wave(threads, [()] * len(threads))
 
         return run
@@ -161,11 +162,13 @@ class Machine:
         starts = [range(0, count, step) for count, step in zip(grid, size, strict=True)]
         for z, y, x in product(*reversed(starts)):
             self._begin_group()
-            axes = [
-                range(start, min(start + step, count))
-                for start, step, count in zip((x, y, z), size, grid, strict=True)
-            ]
-            threads = [self._resumption((i, j, k)) for k, j, i in product(*reversed(axes))]
+            places = product(*map(range, reversed(size)))  # x runs fastest
+            points = enumerate((x + i, y + j, z + k) for k, j, i in places)
+            threads = {
+                number: self._resumption(point)
+                for number, point in points
+                if all(at < count for at, count in zip(point, grid, strict=True))
+            }
             run(threads, [()] * len(threads))
 
     def _begin_group(self) -> None:
@@ -179,7 +182,7 @@ class Machine:
         return self._shared[name]
 
     def call_wave(self, name: str, inputs: Sequence[tuple[Datum, ...]]) -> list[tuple[Datum, ...]]:
-        threads = [self._resumption((i, 0, 0)) for i in range(len(inputs))]
+        threads = {i: self._resumption((i, 0, 0)) for i in range(len(inputs))}
         return Waves(self._step, WAVE).function(self.program.functions[name])(threads, inputs)
 
     def _resumption(self, thread: Point) -> Callable[[], None]:
@@ -205,7 +208,7 @@ class Machine:
         run, function = self._runs.get(name), self.program.functions[name]
         if run is None:
             run = self._runs[name] = Waves(self._step, 1, alone=True).function(function)
-        return run([_stay], [inputs])[0]
+        return run({0: _stay}, [inputs])[0]
 
 
 def _stay() -> None:

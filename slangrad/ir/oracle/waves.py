@@ -5,17 +5,17 @@
     while ..               those that leave wait for the others
     wave_reduce %x         sees the threads that are on at this place
 
-In: closures for single ops, made by interpret.py. A wave is `size` consecutive threads of x, the last one of a
-row perhaps fewer. A group with barriers runs like this as a whole, several waves at once.
+In: closures for single ops, made by interpret.py. A wave is `size` threads with consecutive numbers; some may
+be missing. A group with barriers runs like this as a whole, several waves at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from slangrad.ir.data.numbers import neutral, wrapper
+from slangrad.ir.data.numbers import first_of_scan, neutral, wrapper
 from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.ir.ops.primitives import WAVES
 from slangrad.ir.ops.type_rules import scalar_type
@@ -39,7 +39,8 @@ Data = list[Datum]
 Exchange = Callable[..., Sequence[Datum]]  # from the numbers of lanes and their operands
 Code = tuple[list[WaveStep], list[int]]
 Values = tuple[Datum, ...]
-RunWave = Callable[[Sequence[Callable[[], None]], Sequence[Sequence[Datum]]], list[Values]]
+Threads = Mapping[int, Callable[[], None]]  # how to make each the current one, by its number
+RunWave = Callable[[Threads, Sequence[Sequence[Datum]]], list[Values]]
 
 
 class Waves:
@@ -56,15 +57,14 @@ class Waves:
         return [self._places.setdefault(v, len(self._places)) for v in values]
 
     def function(self, function: Function) -> RunWave:
-        """Runs a function in all threads of a wave: how to make each the current one, and its inputs."""
+        """Runs a function in threads of waves, with the inputs of each."""
         inputs = self.places(function.region.parameters)
         steps, yields = self.region(function.region)
         frame_size = len(self._places)
 
-        def run(threads: Sequence[Callable[[], None]], data: Sequence[Sequence[Datum]]) -> list[Values]:
+        def run(threads: Threads, data: Sequence[Sequence[Datum]]) -> list[Values]:
             lanes = [
-                Lane(i % self.size, i // self.size, [0] * frame_size, resume)
-                for i, resume in enumerate(threads)
+                Lane(i % self.size, i // self.size, [0] * frame_size, resume) for i, resume in threads.items()
             ]
             for lane, values in zip(lanes, data, strict=True):
                 for place, value in zip(inputs, values, strict=True):
@@ -203,7 +203,7 @@ def _reduce(size: int, op: Op) -> Exchange:
 
 def _scan(size: int, op: Op) -> Exchange:
     kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
-    first: Datum = wrapper(scalar)(1 if kind == "mul" else 0)
+    first: Datum = wrapper(scalar)(first_of_scan(kind, scalar))
     combine = combination(kind, scalar)
     return lambda numbers, xs: list(accumulate(xs[:-1], combine, initial=first))
 

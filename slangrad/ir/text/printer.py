@@ -228,6 +228,8 @@ def _types_in(function: Function) -> Iterable[t.Type]:
 def _collect(mentioned: t.Type, types: dict[t.Type, None]) -> None:
     if mentioned in types:
         return
+    if isinstance(mentioned, t.OpenForm):  # before the pointers to it that it contains
+        types[mentioned] = None
     inner = [field for _, field in mentioned.fields] if isinstance(mentioned, t.Struct) else []
     if isinstance(mentioned, (t.Array, t.Pointer, t.Lanes)):
         inner = [mentioned.element]

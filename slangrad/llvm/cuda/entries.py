@@ -306,16 +306,15 @@ def _write_group(
 ) -> None:
     """Threads outside of the grid end once the shared memory is clear; a kernel that stays has none of these."""
     own = [_register(w, f"tid.{axis}") for axis in "xyz"]
+    number = _number_in_group(w, own, group) if shared.size or kernel.wave else ""
     if shared.size:
-        row = w.value(f"add i32 {w.value(f'mul i32 {own[2]}, {group[1]}')}, {own[1]}")
-        number = w.value(f"add i32 {w.value(f'mul i32 {row}, {group[0]}')}, {own[0]}")
         groups.clear(w, shared, number, prod(group))
     stays = kernel.attributes.get("stays", False)
     thread, is_inside = ((_first(w, "x"), "0", "0"), "true") if stays else _place(w, own, group)
     around, lanes = environment(thread), None
     if kernel.wave:
         mask = waves.ALL if stays else waves.ballot(w, waves.ALL, is_inside)
-        lanes = waves.ThreadWave(waves.lane_number(w), mask, kernel.wave)
+        lanes = waves.ThreadWave(waves.lane_number(w, number), mask, kernel.wave)
     inside, done = w.labels("inside", "done")
     w.branch(is_inside, inside, done)
     w.block(inside)
@@ -327,6 +326,16 @@ def _write_group(
     w.jump(done)
     w.block(done)
     w.line("ret void")
+
+
+def _number_in_group(w: Writer, own: Sequence[str], group: Grid) -> str:
+    """x runs fastest, then y. A warp has consecutive numbers."""
+    if group[1] == group[2] == 1:
+        return own[0]
+    row = own[1]
+    if group[2] > 1:
+        row = w.value(f"add i32 {w.value(f'mul i32 {own[2]}, {group[1]}')}, {row}")
+    return w.value(f"add i32 {w.value(f'mul i32 {row}, {group[0]}')}, {own[0]}")
 
 
 def _place(w: Writer, own: Sequence[str], group: Grid) -> tuple[Thread, str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from slangrad.ir.data.numbers import neutral
+from slangrad.ir.data.numbers import first_of_scan, neutral
 from slangrad.ir.data.types import pointer_of
 from slangrad.ir.ops.core import Op, Region, Value, walk
 from slangrad.ir.ops.primitives import PRIMITIVES, WAVES
@@ -25,7 +25,6 @@ from slangrad.llvm.text.writer import Writer, phi
 
 ALL = "-1"  # the mask of all lanes
 WARP = 32
-FIRST = {"add": 0, "mul": 1}  # of a scan
 SAME = frozenset(
     {"const", "zero", "launch", "parameter", "wave_ballot", "wave_reduce"}
 )  # ops that give all lanes one value
@@ -123,8 +122,8 @@ def ballot(w: Writer, mask: str, condition: str) -> str:
     return w.value(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 {mask}, i1 {condition})")
 
 
-def lane_number(w: Writer) -> str:
-    return w.value(f"and i32 {w.value('call i32 @llvm.nvvm.read.ptx.sreg.tid.x()')}, 31")
+def lane_number(w: Writer, number_in_group: str) -> str:
+    return w.value(f"and i32 {number_in_group}, {WARP - 1}")
 
 
 def _lanes_of(e: RegionEmitter) -> ThreadWave:
@@ -319,7 +318,9 @@ def _scan(e: RegionEmitter, op: Op) -> None:
     following = w.value(f"select i1 {is_before}, {name} {combined}, {name} {sums}")
     rest = w.value(f"and i32 {lanes}, {w.value(f'sub i32 {lanes}, 1')}")
     w.lines[lines[0]] = phi(lanes, "i32", [(wave.mask, before), (rest, w.label)])
-    w.lines[lines[1]] = phi(sums, name, [(number(scalar, FIRST[kind]), before), (following, w.label)])
+    w.lines[lines[1]] = phi(
+        sums, name, [(number(scalar, first_of_scan(kind, scalar)), before), (following, w.label)]
+    )
     w.branch(w.value(f"icmp eq i32 {rest}, 0"), done, head)
     w.block(done)
     e.define(op.results[0], following)

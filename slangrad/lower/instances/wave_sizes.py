@@ -1,21 +1,22 @@
 """How wide the waves of a kernel are.
 
 [numthreads(64, 1, 1)]   ->   wave=32         [numthreads(8, 1, 1)]   ->   wave=8
+[numthreads(16, 16, 1)]  ->   wave=32         [numthreads(3, 3, 1)]   ->   wave=16
 
-A wave is 32 consecutive threads of x, as on NVIDIA GPUs. A smaller group is a wave whose other lanes are off. In a
-group of rows that are no multiple of 32 a wave would reach over several rows, or groups: refused.
+A wave is 32 threads with consecutive numbers in their group, as on NVIDIA GPUs: x runs fastest, then y, then z. The
+last wave of a group may have fewer threads. A smaller group is a wave whose other lanes are off.
 """
 
 from __future__ import annotations
 
-from slangrad.base.diagnostics import Reporter
-from slangrad.ir.ops.core import Function, Op, Program, walk
+from math import prod
+
+from slangrad.ir.ops.core import Function, Program, walk
 from slangrad.ir.ops.primitives import WAVES
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 
 WAVE = 32
-SMALL_GROUPS = (1, 2, 4, 8, 16)
 
 
 def refuse_other_waves(f: Frame, declared: ast.Function) -> None:
@@ -29,27 +30,9 @@ def refuse_other_waves(f: Frame, declared: ast.Function) -> None:
         f.error("E9009", f"waves of another size than {WAVE} threads", attribute.span)
 
 
-def note_wave_size(program: Program, kernel: Function, reporter: Reporter) -> None:
+def note_wave_size(program: Program, kernel: Function) -> None:
     """Record the width of a kernel's waves for later passes, if it uses them."""
-    used = _first_use(program, kernel)
-    if used is None:
-        return
-    size = kernel.attributes["group_size"]
-    x, y, z = size
-    if x % WAVE == 0:
-        kernel.attributes["wave"] = WAVE
-    elif x in SMALL_GROUPS and y == z == 1:
-        kernel.attributes["wave"] = x
-    else:
-        reporter.error(
-            "E9009",
-            f"waves in groups of {x} x {y} x {z} threads",
-            used.span,
-            f"the first size of numthreads must be a multiple of {WAVE}, or a group a row of 1, 2, 4, 8 or 16",
-        )
-
-
-def _first_use(program: Program, kernel: Function) -> Op | None:
     functions = (kernel, *program.functions.values())
-    ops = (op for function in functions for op in walk(function.region))
-    return next((op for op in ops if op.name in WAVES), None)
+    if any(op.name in WAVES for function in functions for op in walk(function.region)):
+        threads = prod(kernel.attributes["group_size"])
+        kernel.attributes["wave"] = min(WAVE, 1 << (threads - 1).bit_length())

@@ -47,6 +47,13 @@ class KernelMemoryForms(MemoryForms):
             self._enter_struct(form, self._ir.differentials.get(t))
         return form
 
+    def close(self, opened: types.OpenForm, t: types.Struct, rules: Rules) -> None:
+        super().close(opened, t, rules)
+        if any(self.holds_words(part) for _, part in opened.fields):
+            self._with_words.add(opened)
+        else:
+            self._enter_struct(opened, self._ir.differentials.get(t))
+
     # --- derivatives
 
     def _enter_struct(self, form: types.MemoryForm, row: core.Differential | None) -> None:

@@ -19,7 +19,7 @@ from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import CheckedProgram
 from slangrad.ir.data import types
-from slangrad.ir.data.forms import rules_from
+from slangrad.ir.data.forms import Rules, rules_from
 from slangrad.ir.data.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
 from slangrad.ir.ops import core
 from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
@@ -27,6 +27,10 @@ from slangrad.lower.model.memory_forms import KernelMemoryForms
 from slangrad.lower.model.outside import UniqueNames
 from slangrad.lower.model.tangent_types import TangentTypes, captured_types
 from slangrad.lower.model.unlowerable import Unlowerable
+
+
+class Circle(Unlowerable):
+    """A struct that is being made is needed as a value."""
 
 
 class IRTypeMap:
@@ -51,6 +55,7 @@ class IRTypeMap:
         self._memory = KernelMemoryForms(ir, self._words_of, self._unique)
         self._known: dict[checked.Type, types.Type] = {}
         self._making: dict[checked.Type, None] = {}
+        self._opened: dict[checked.Type, dict[Rules, types.OpenForm]] = {}  # pointees in what is being made
         self._parts: dict[types.Type, int] = {}  # of structs
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
@@ -67,18 +72,28 @@ class IRTypeMap:
             lowered = self._known[t] = self._make_once(t)
             if isinstance(lowered, types.Struct) and lowered not in self.ir.differentials:
                 self.tangents.enter(t, lowered)
+            self._close(t, lowered)
+            if not self._making:
+                for pointee in list(self._opened):
+                    self.map(pointee)
         return lowered
 
+    def _close(self, t: checked.Type, lowered: types.Type) -> None:
+        """Give the forms that pointers inside of a struct lead to the fields of the struct."""
+        for rules, opened in self._opened.pop(t, {}).items():
+            assert isinstance(lowered, types.Struct), lowered
+            self._memory.close(opened, lowered, rules)
+
     def _make_once(self, t: checked.Type) -> types.Type:
+        if isinstance(t, checked.Pointer):  # which may lead to a struct that is being made
+            return self._make(t)
         if t in self._making:
             inside = list(self._making)[list(self._making).index(t) :]
             interface = next(filter(checked.is_dynamic, inside), None)
             if interface is not None:
-                message = (
-                    f"a value of the interface type '{interface}' would contain itself or a pointer to itself"
-                )
-                raise Unlowerable(message, "E9007", "hold its index instead")
-            raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported", "E9007")
+                message = f"a value of the interface type '{interface}' would contain itself"
+                raise Circle(message, "E9007", "hold a pointer to it, or its index")
+            raise Circle(f"'{t}' contains itself", "E9007")
         self._making[t] = None
         try:
             return self._make(t)
@@ -116,7 +131,17 @@ class IRTypeMap:
         if isinstance(t, checked.InterfaceType):  # whose types may contain such a pointer
             self._alternatives.open(t)
             return self._words(t)
-        return self._memory.behind(self.map(t), rules)
+        if not isinstance(t, checked.StructType):
+            return self._memory.behind(self.map(t), rules)
+        if t not in self._making and t not in self._opened:
+            try:
+                return self._memory.behind(self.map(t), rules)
+            except Circle:  # it contains a struct that is being made
+                pass
+        opened = self._opened.setdefault(t, {})
+        if rules not in opened:
+            opened[rules] = self._memory.open(self._unique(f"{t} in memory"))
+        return opened[rules]
 
     def _dynamic(self, t: checked.Type) -> types.Type:
         """The number of the type that a value has, and a field for each type that it can have."""

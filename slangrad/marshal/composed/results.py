@@ -47,6 +47,7 @@ from slangrad.tensors.torch_types import dtype_of, is_torch_type
 from slangrad.tensors.views import View
 
 TEXTURES = Late("slangrad.tensors.textures")
+TEXTURE_DESCS = Late("slangrad.tensors.texture_desc")
 MOST_TEXTURE_DIMENSIONS = 3
 
 Binder = Callable[["Created", int, ir.Type], Leaf]
@@ -297,7 +298,7 @@ class TextureMaker:
     differentiates: bool
 
     def __call__(self, device: object, shape: Shape, place: str | None) -> Callable[[], object]:
-        desc = TEXTURES.desc_of(self.lowered, shape)
+        desc = TEXTURE_DESCS.desc_of(self.lowered, shape)
         if self.differentiates:
             return lambda: TEXTURES.Texture(device, desc).with_grads()
         return lambda: TEXTURES.Texture(device, desc)
@@ -305,7 +306,7 @@ class TextureMaker:
 
 def _bind_texture(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    if TEXTURES.format_of(lowered) is None:
+    if TEXTURE_DESCS.format_of(lowered) is None:
         raise _refused(created, "texture")
     if not 1 <= dims <= MOST_TEXTURE_DIMENSIONS:
         message = f"a texture has 1 to {MOST_TEXTURE_DIMENSIONS} dimensions, and the call has {dims}"

@@ -39,11 +39,12 @@ from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.formats import TexelForm
-from slangrad.tensors.textures import KINDS, Texture
+from slangrad.tensors.texture_desc import KINDS
+from slangrad.tensors.textures import Texture
 
 TEXTURE = "texture"
 WRITTEN = "RW"
-NAMES = {prefix + name for name, _, _ in KINDS.values() for prefix in ("", WRITTEN)}
+NAMES = {prefix + name for name, *_ in KINDS.values() for prefix in ("", WRITTEN)}
 
 
 Slots = tuple[str, str]  # the memories of the two addresses of derivatives
@@ -188,12 +189,18 @@ ADDRESSES = {TAKEN: attrgetter("_grad_in.address"), GIVEN: attrgetter("_grad_out
 
 
 def _memory(texture: Texture) -> StridedMemory:
-    return StridedMemory(texture.address, (texture.storage.size,), (1,), 1, texture.storage.runtime)
+    return StridedMemory(
+        texture.address,
+        (texture.texel_count * texture.texels.element_size,),
+        (1,),
+        1,
+        texture.storage.runtime,
+    )
 
 
 def scalars_of(texture: Texture, element: object) -> list[int]:
     """The scalars of a texture without derivatives in an argument block, for a parameter with such texels."""
-    return [texture.address, 0, 0, texture.storage.element_count, texture.format_code(element),
+    return [texture.address, 0, 0, texture.texel_count, texture.format_code(element),
             *texture.texels.shape, texture.mip_count]  # fmt: skip
 
 

@@ -444,6 +444,7 @@ def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]
 
 def _component(index: int) -> property:
     def get(self: HostArray) -> object:
+        """A component, as a number of Python."""
         return self.data[index].item()
 
     def put(self: HostArray, value: object) -> None:

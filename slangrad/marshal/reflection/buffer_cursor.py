@@ -227,7 +227,9 @@ class BufferCursor:
         return self.bytes_to_read().copy()
 
     def copy_from_numpy(self, data: object) -> None:
-        """Overwrite the bytes from the front on."""
+        """Overwrite the bytes from the front on. TypeError for an array that is not contiguous, CursorError (E1019)
+        for a larger one.
+        """
         if not isinstance(data, np.ndarray) or not data.flags.c_contiguous:
             raise TypeError("data: expected a contiguous NumPy array")
         if data.nbytes > self.size:
@@ -318,7 +320,7 @@ class BufferElementCursor:
         return self._part(index, f"[{index}]") if self.has_element(index) else self._nothing(f"[{index}]")
 
     def reinterpret(self, new_layout: object) -> BufferElementCursor:
-        """The same place as a value of another type."""
+        """The same place as a value of another type. CursorError (E1019) for a larger type."""
         t = element_type(new_layout, "new_layout")
         self._check()
         if self._offset + layout_of(t).size > self._cursor.size:
@@ -374,7 +376,9 @@ class BufferElementCursor:
 
     @ending
     def write(self, value: object) -> None:
-        """Give the place a value. Fields that a dict leaves out do not change."""
+        """Give the place a value. Fields that a dict leaves out do not change. CursorError (E1019) for a value that
+        does not fit the type.
+        """
         self._check()
         encoder, label = encoder_of(self._type, FREELY), self._label
         try:
@@ -398,7 +402,9 @@ class BufferElementCursor:
         self._cursor.bytes_to_write(offset, data.nbytes)[0] = data.reshape(-1).view(np.uint8)
 
     def set_data(self, data: object) -> None:
-        """Overwrite the bytes of the place from the front on."""
+        """Overwrite the bytes of the place from the front on. CursorError (E1019) unless they are contiguous and as
+        many.
+        """
         self._check()
         raw = np.asarray(data)
         if not raw.flags.c_contiguous:

@@ -41,7 +41,7 @@ from slangrad.marshal.reflection.model import (
 )
 from slangrad.tensors.shape import Shape
 
-TEXTURE_WORDS = Late("slangrad.tensors.textures")
+TEXTURE_WORDS = Late("slangrad.tensors.texture_desc")
 
 
 class SlangType:
@@ -58,6 +58,7 @@ class SlangType:
 
     @property
     def checked(self) -> Type:
+        """The type as the checker sees it."""
         if isinstance(self._checked, SavedType):
             parsed = self._types.find(self._checked.spelled)
             assert parsed is not None, f"the program has lost its type '{self._checked}'"
@@ -99,6 +100,7 @@ class SlangType:
 
     @property
     def struct(self) -> SlangType:
+        """The type itself, as methods of Struct have it."""
         return self
 
     @property
@@ -193,7 +195,7 @@ class SlangType:
 
     @property
     def buffer_layout(self) -> ElementLayout:
-        """How values lie in buffers."""
+        """How values lie in buffers. TypeError for types that have no form in memory."""
         lowered = self.ir_type
         if lowered is None:
             raise TypeError(f"values of type '{self.name}' cannot be stored in memory")

@@ -40,7 +40,8 @@ def grid(shape: object, offset: HostValue = 0, stride: HostValue = 1) -> GridArg
     """The index of each call, as a number or vector of whole numbers; the call has this shape. A vector has x along
     the last dimension, an array is in the order of the dimensions. A size of -1 is left to other arguments; a number
     in place of the shape means so many sizes of -1. `offset` and `stride`, a number or one for each dimension: index
-    * stride + offset."""
+    * stride + offset. CallError (E1005) for sizes below -1.
+    """
     if isinstance(shape, int):
         shape = (-1,) * shape
     sizes = as_integers(shape, "grid: shape")

@@ -76,7 +76,9 @@ class SamplerDesc:
 
     @staticmethod
     def of(desc: SamplerDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> SamplerDesc:
-        """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
+        other objects and names.
+        """
         if not isinstance(desc, (SamplerDesc, Mapping, type(None))):
             raise TypeError(f"desc: expected a SamplerDesc or a dict, not {desc!r}")
         values = {**(desc if isinstance(desc, Mapping) else {}), **named}

@@ -124,6 +124,7 @@ class Links:
         return within + pattern.seconds(self.network[collective], far, outside)
 
     def with_hosts_of(self, workers: int) -> Links:
+        """The same costs, for hosts of so many workers."""
         return replace(self, workers_per_host=workers)
 
     def save(self, path: str | Path) -> None:

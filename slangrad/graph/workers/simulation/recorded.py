@@ -21,7 +21,7 @@ from slangrad.graph.workers.simulation.simulate import bytes_of, exchange_name, 
 from slangrad.graph.workers.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
-    from slangrad.graph.planning.plan import Plan, Run
+    from slangrad.graph.planning.plan import Call, Plan
 
 WAITED = 50e-6  # seconds of a wait that holds the worker up
 
@@ -158,11 +158,11 @@ class PlanRecorder:
     names: Mapping[int, str]
     _numbers: dict[int, int] = field(default_factory=dict)
 
-    def __call__(self, runs: Sequence[Run]) -> Iterator[Run]:
-        """The same runs. Each is timed until the next one is taken."""
-        for step, run in zip(self.plan.steps, runs, strict=True):
+    def __call__(self, calls: Sequence[Call]) -> Iterator[Call]:
+        """The same calls. Each is timed until the next one is taken."""
+        for step, call in zip(self.plan.steps, calls, strict=True):
             start = perf_counter()
-            yield run
+            yield call
             stop = perf_counter()
             if isinstance(step, Exchange):
                 pending = self.plan.begun[id(step)]

@@ -26,7 +26,6 @@ from slangrad.tensors.shape import Shape
 if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
-    from slangrad.compat.marshall import NativeMarshall
     from slangrad.pipeline import CompiledKernel
     from slangrad.runtime.device import Kernel
 
@@ -70,7 +69,7 @@ class BoundVariable:
     """
 
     vector_type: SlangType
-    python: NativeMarshall | None = None
+    python: object = None
     name: str = ""
     variable_name: str = ""
     path: str = ""

@@ -23,7 +23,6 @@ from slangrad.base.page_words import unlike
 from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.request import Named
 from slangrad.check.reflect import ParameterView
-from slangrad.compat.types import dispatched as dispatched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import spell_on_page
 

@@ -1,0 +1,206 @@
+"""Descriptions of textures: kinds, uses, sizes and formats.
+
+    TextureDesc(format=Format.rgba32_float, width=4, height=3, mip_count=ALL_MIPS).checked().mip_count == 3
+    shapes_of(desc) == [(3, 4), (1, 2), (1, 1)]
+
+A desc has no memory: `textures.py` has the texels.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import Enum, IntFlag
+
+from slangrad.ir.data.types import Type
+from slangrad.tensors.buffer import MemoryType, ResourceState
+from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.formats import Format, TexelForm, element_of, texel_form
+
+ALL_LAYERS = ALL_MIPS = (1 << 32) - 1
+
+
+class UnsupportedTexture(ValueError, NotImplementedError):
+    """A type or a format of which there are no textures."""
+
+    code = "E9001"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"error[{self.code}]: {reason}")
+
+
+class TextureType(Enum):
+    """Kinds of textures."""
+
+    texture_1d = 0
+    texture_1d_array = 1
+    texture_2d = 2
+    texture_2d_array = 3
+    texture_2d_ms = 4
+    texture_2d_ms_array = 5
+    texture_3d = 6
+    texture_cube = 7
+    texture_cube_array = 8
+
+
+class TextureUsage(IntFlag):
+    """What a texture may be used for. Without `unordered_access` no kernel may write to it."""
+
+    none = 0
+    shader_resource = 1
+    unordered_access = 2
+    render_target = 4
+    depth_stencil = 8
+    present = 16
+    copy_source = 32
+    copy_destination = 64
+    resolve_source = 128
+    resolve_destination = 256
+    typeless = 512
+    shared = 1024
+
+
+USUAL = TextureUsage.shader_resource | TextureUsage.unordered_access
+
+# Of each kind: its type in Slang without RW, how many of width, height and depth it has, whether `array_length` counts,
+# and the layers of one element of the array: zero where there are no layers.
+KINDS: dict[TextureType, tuple[str, int, bool, int]] = {
+    TextureType.texture_1d:         ("Texture1D",        1, False, 0),
+    TextureType.texture_1d_array:   ("Texture1DArray",   1, True,  1),
+    TextureType.texture_2d:         ("Texture2D",        2, False, 0),
+    TextureType.texture_2d_array:   ("Texture2DArray",   2, True,  1),
+    TextureType.texture_3d:         ("Texture3D",        3, False, 0),
+    TextureType.texture_cube:       ("TextureCube",      2, False, 6),
+    TextureType.texture_cube_array: ("TextureCubeArray", 2, True,  6),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class TextureDesc:
+    """The arguments of a texture; `texture.desc` is a copy of those that it was made with."""
+
+    type: TextureType = TextureType.texture_2d
+    format: Enum = Format["undefined"]
+    width: int = 1
+    height: int = 1
+    depth: int = 1
+    array_length: int = 1
+    mip_count: int = 1
+    sample_count: int = 1
+    sample_quality: int = 0
+    memory_type: MemoryType = MemoryType.device_local
+    usage: TextureUsage = USUAL
+    default_state: ResourceState = ResourceState.undefined
+    label: str = ""
+
+    @staticmethod
+    def of(desc: TextureDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> TextureDesc:
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
+        other objects and names."""
+        if not isinstance(desc, (TextureDesc, Mapping, type(None))):
+            raise TypeError(f"desc: expected a TextureDesc or a dict, not {desc!r}")
+        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
+        names = [field.name for field in fields(TextureDesc)]
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise TypeError(f"{unknown[0]}: a texture has no such argument; it has {', '.join(names)}")
+        return replace(desc if isinstance(desc, TextureDesc) else TextureDesc(), **values)
+
+    def checked(self) -> TextureDesc:
+        """With the number of all levels where `ALL_MIPS` are wanted. TypeError and ValueError for what makes no
+        texture, UnsupportedTexture for kinds of textures that are not."""
+        for name, kind in _KINDS_OF_FIELDS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name}: expected a {kind.__name__}, not {getattr(self, name)!r}")
+        if self.type not in KINDS or self.sample_count != 1:
+            kinds = ", ".join(kind.name for kind in KINDS)
+            raise UnsupportedTexture(f"type: textures of these types are supported: {kinds}; one sample each")
+        sizes = self._sizes()
+        levels = max(sizes.values()).bit_length()
+        count = self._whole("mip_count")
+        count = levels if count == ALL_MIPS else count
+        if not 1 <= count <= levels:
+            raise ValueError(f"mip_count: a texture of these sizes has 1 to {levels} levels, not {count}")
+        return replace(self, mip_count=count)
+
+    def _sizes(self) -> dict[str, int]:
+        """Width, height and depth, as far as the type has them."""
+        _, count, is_array, faces = KINDS[self.type]
+        sizes = {name: self._whole(name) for name in ("width", "height", "depth")}
+        layers = self._whole("array_length")
+        for name, size in (*sizes.items(), ("array_length", layers)):
+            if size < 1:
+                raise ValueError(f"{name}: a texture cannot have {size}; the least is 1")
+        unused = [name for name in list(sizes)[count:] if sizes[name] != 1]
+        if unused or (layers != 1 and not is_array):
+            name = unused[0] if unused else "array_length"
+            raise ValueError(f"{name}: a {self.type.name} has 1, not {sizes.get(name, layers)}")
+        if faces == 6 and sizes["width"] != sizes["height"]:
+            raise ValueError(
+                f"height: the faces of a cube are squares, not {sizes['width']} x {sizes['height']}"
+            )
+        return dict(list(sizes.items())[:count])
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are; a cube has six. One where a kind has none."""
+        return self.array_length * max(KINDS[self.type][3], 1)
+
+    def _whole(self, name: str) -> int:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{name}: expected a whole number, not {value!r}")
+        return operator.index(value)
+
+
+_KINDS_OF_FIELDS: dict[str, type] = {
+    "type": TextureType, "format": Format, "usage": TextureUsage, "memory_type": MemoryType,
+    "default_state": ResourceState, "label": str,
+}  # fmt: skip
+
+
+def form_of(format: Enum) -> TexelForm:
+    """The form of texels in memory. ValueError where there is no format, UnsupportedTexture where there are no
+    such textures."""
+    try:
+        form = texel_form(format)
+    except ValueError:
+        note = "use one with floats, integers or normalized numbers, such as rgba32_float or rgba8_unorm"
+        raise UnsupportedTexture(f"format: {format.name} is not supported; {note}") from None
+    if form is None:
+        raise ValueError("format: a texture needs one, for example format=Format.rgba32_float")
+    return form
+
+
+def format_of(t: Type) -> Enum | None:
+    """The format of texels of a type, if there is one."""
+    return next((format for format in Format if _texel_or_none(format) is t), None)
+
+
+def desc_of(t: Type, shape: tuple[int, ...]) -> TextureDesc:
+    """Of a texture of texels of a type, which has a format; one to three sizes, outermost first."""
+    kinds = (TextureType.texture_1d, TextureType.texture_2d, TextureType.texture_3d)
+    sizes = dict(zip(("width", "height", "depth"), reversed(shape)))
+    return TextureDesc.of(None, {"type": kinds[len(shape) - 1], "format": format_of(t), **sizes})
+
+
+def _texel_or_none(format: Enum) -> Type | None:
+    try:
+        return element_of(format)
+    except ValueError:
+        return None
+
+
+def shapes_of(desc: TextureDesc) -> list[tuple[int, ...]]:
+    """Of each level, outermost first."""
+    _, count, _, faces = KINDS[desc.type]
+    layers = (desc.layers,) if faces else ()
+    sizes = (desc.depth, desc.height, desc.width)[3 - count :]
+    return [(*layers, *(halved(size, mip) for size in sizes)) for mip in range(desc.mip_count)]
+
+
+def halved(size: int, mip: int) -> int:
+    """A size of the first level in a further one."""
+    return max(size >> mip, 1)

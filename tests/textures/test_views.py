@@ -1,0 +1,244 @@
+"""Levels that are made from the first, views of levels and layers, bitmaps of textures and textures of bitmaps."""
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad.marshal.errors import CallError
+
+F = np.float32
+TYPES = spy.TextureType
+
+TEXT = """
+float4 twice(float4 x) { return 2 * x; }
+float4 at(Texture2D<float4> t, int2 p) { return t[p]; }
+float4 paged(Texture2DArray<float4> t, int3 p) { return t[p]; }
+void put(RWTexture2D<float4> t, int2 p, float4 value) { t[p] = value; }
+[Differentiable] float4 square(Texture2D<float4> t, int2 p) { return t[p] * t[p]; }
+uint3 sizes(Texture2D<float4> t)
+{
+    uint3 result;
+    t.GetDimensions(0, result.x, result.y, result.z);
+    return result;
+}
+"""
+
+
+def textured(device, height=5, width=6, mip_count=spy.ALL_MIPS, **named):
+    texels = np.random.default_rng(1).random((height, width, 4)).astype(F)
+    texture = device.create_texture(
+        format=spy.Format.rgba32_float, width=width, height=height, mip_count=mip_count, data=texels, **named
+    )
+    return texture, texels
+
+
+def halves(texels, size, axis):
+    """Means along an axis by areas, from the definition: texel by texel."""
+    count = texels.shape[axis]
+    source = np.moveaxis(texels.astype(np.float64), axis, 0)
+    result = np.zeros((size, *source.shape[1:]))
+    for target in range(size):
+        start, end = target * count / size, (target + 1) * count / size
+        for k in range(count):
+            result[target] += source[k] * max(0, min(end, k + 1) - max(start, k)) / (end - start)
+    return np.moveaxis(result, 0, axis)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 6), (8, 8), (7, 1), (13, 9)])
+def test_levels_are_means_of_areas(device, sizes) -> None:
+    texture, texels = textured(device, *sizes)
+    texture.generate_mips()
+    assert (texture.to_numpy() == texels).all()
+    expected = texels
+    for mip in range(1, texture.mip_count):
+        height, width = (max(size >> mip, 1) for size in sizes)
+        expected = halves(halves(expected, height, 0), width, 1)
+        np.testing.assert_allclose(texture.to_numpy(mip=mip), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        texture.to_numpy(mip=texture.mip_count - 1).mean((0, 1)), expected.mean((0, 1)), atol=1e-6
+    )
+
+
+def test_levels_of_other_kinds_and_formats(device) -> None:
+    rng = np.random.default_rng(2)
+    cells = device.create_texture(
+        type=TYPES.texture_3d, format=spy.Format.r16_float, width=4, height=4, depth=2, mip_count=3,
+        data=rng.random((2, 4, 4)).astype(np.float16),
+    )  # fmt: skip
+    cells.generate_mips()
+    assert abs(cells.to_numpy(mip=2).item() - cells.to_numpy().astype(F).mean()) < 2e-3
+    pages = device.create_texture(
+        type=TYPES.texture_2d_array, format=spy.Format.r32_float, width=2, height=2, array_length=3, mip_count=2,
+        data=np.arange(12, dtype=F).reshape(3, 2, 2),
+    )  # fmt: skip
+    encoder = device.create_command_encoder()
+    encoder.generate_mips(pages)
+    device.submit_command_buffer(encoder.finish())
+    assert [pages.to_numpy(layer=k, mip=1).item() for k in range(3)] == [1.5, 5.5, 9.5]
+    colors = np.array([[[0, 255, 0, 0], [0, 255, 255, 255]]], np.uint8)
+    image = device.create_texture(format=spy.Format.rgba8_unorm_srgb, width=2, mip_count=2, data=colors)
+    image.generate_mips()
+    assert image.to_numpy(mip=1).tolist() == [[[0, 255, 188, 128]]]  # half of the light is 188 in sRGB
+    whole = device.create_texture(format=spy.Format.r32_uint, width=2, mip_count=2)
+    with pytest.raises(ValueError, match=r"E9001.*texels of r32_uint have no mean"):
+        whole.generate_mips()
+
+
+def test_views_of_levels(device, load) -> None:
+    module = load(TEXT)
+    texture, _ = textured(device)
+    texture.generate_mips()
+    view = device.create_texture_view(texture, mip=1)
+    assert (view.texture, view.mip_count, view.width, view.height) == (texture, 2, 3, 2)
+    assert (view.subresource_range.mip, view.subresource_range.mip_count) == (1, 2)
+    assert (view.to_numpy() == texture.to_numpy(mip=1)).all() and (
+        view.to_numpy(mip=1) == texture.to_numpy(mip=2)
+    ).all()
+    assert module.sizes(view) == spy.uint3(3, 2, 2)
+    assert module.at(view, spy.int2(2, 1)) == spy.float4(*texture.to_numpy(mip=1)[1, 2])
+    assert (module.twice(view, _result="numpy") == 2 * texture.to_numpy(mip=1)).all()
+    with pytest.raises(spy.BoundsError):
+        module.at(view, spy.int2(3, 0))
+    before = texture.to_numpy()
+    last = texture.create_view({"mip": 2, "mip_count": 1, "label": "last"})
+    module.put(last, spy.int2(0, 0), spy.float4(7))
+    assert (
+        (texture.to_numpy(mip=2) == 7).all() and (texture.to_numpy() == before).all() and last.label == "last"
+    )
+    module.twice(texture.create_view(mip=1, mip_count=1), _result=texture.create_view(mip=1))
+    assert (view.to_numpy() == 2 * halves(halves(before, 2, 0), 3, 1).astype(F)).all() or np.allclose(
+        view.to_numpy(), 2 * halves(halves(before, 2, 0), 3, 1), atol=1e-6
+    )
+
+
+def test_views_of_layers(device, load) -> None:
+    module = load(TEXT)
+    texels = np.random.default_rng(3).random((4, 2, 3, 4)).astype(F)
+    pages = device.create_texture(
+        type=TYPES.texture_2d_array,
+        format=spy.Format.rgba32_float,
+        width=3,
+        height=2,
+        array_length=4,
+        data=texels,
+    )
+    view = pages.create_view(layer=1, layer_count=2)
+    assert view.array_length == view.layer_count == 2
+    assert (view.to_numpy(layer=1) == texels[2]).all()
+    assert module.paged(view, spy.int3(2, 1, 1)) == spy.float4(*texels[2, 1, 2])
+    with pytest.raises(spy.BoundsError):
+        module.paged(view, spy.int3(0, 0, 2))
+
+
+def test_gradients_of_views_are_views_of_gradients(device, load) -> None:
+    module = load(TEXT)
+    texture, _ = textured(device)
+    texture.generate_mips()
+    learned = texture.with_grads()
+    level = learned.create_view(mip=1, mip_count=1)
+    assert level.grad_in is level.grad_out
+    module.square.bwds(level, spy.int2(1, 1))
+    expected = np.zeros((2, 3, 4), F)
+    expected[1, 1] = 2 * texture.to_numpy(mip=1)[1, 1]
+    assert (learned.grad.to_numpy(mip=1) == expected).all() and not learned.grad.to_numpy().any()
+    assert level.detach().grad_out is None and (level.detach().to_numpy() == level.to_numpy()).all()
+
+
+def test_views_that_are_not(device) -> None:
+    texture, _ = textured(device)
+    pages = device.create_texture(
+        type=TYPES.texture_2d_array,
+        format=spy.Format.r32_float,
+        width=4,
+        height=4,
+        array_length=4,
+        mip_count=2,
+    )
+    cube = device.create_texture(type=TYPES.texture_cube, format=spy.Format.r32_float, width=2, height=2)
+    assert cube.layer_count == 6 and cube.array_length == 1 and cube.to_numpy(layer=5).shape == (2, 2)
+    for owner, named, kind, message in (
+        (texture, {"mip": 3}, ValueError, "mip: 3 is not among the 3 of this texture"),
+        (texture, {"mip": 1, "mip_count": 3}, ValueError, "mip_count: 3 from mip 1 on are not among the 3"),
+        (texture, {"mip_count": 0}, ValueError, "mip_count: 0 from mip 0"),
+        (
+            pages,
+            {"layer": 3, "layer_count": 2},
+            ValueError,
+            "layer_count: 2 from layer 3 on are not among the 4",
+        ),
+        (pages, {"layer": 1}, CallError, "E9001.*some layers of one level: give mip_count=1"),
+        (
+            texture,
+            {"format": spy.Format.rgba32_uint},
+            CallError,
+            "E9001.*a view of rgba32_float as rgba32_uint",
+        ),
+        (cube, {"layer": 1}, ValueError, "six layers for each cube, not 5"),
+        (texture, {"level": 1}, TypeError, "level: a view has no such argument; it has format, "),
+        (3, {}, TypeError, "texture: expected a Texture, not int"),
+    ):
+        with pytest.raises(kind, match=message):
+            device.create_texture_view(owner, **named)
+    with pytest.raises(TypeError, match="desc: expected a TextureViewDesc or a dict, not 3"):
+        texture.create_view(3)
+
+
+def test_data_without_dimensions_and_uploads(device) -> None:
+    texels = np.arange(24, dtype=F)
+    texture = device.create_texture(
+        format=spy.Format.rgba32_float, width=3, height=2, mip_count=2, data=texels
+    )
+    assert (texture.to_numpy() == texels.reshape(2, 3, 4)).all()
+    encoder = device.create_command_encoder()
+    encoder.upload_texture_data(texture, mip=1, data=np.ones((1, 1, 4), F))
+    device.submit_command_buffer(encoder.finish())
+    assert (texture.to_numpy(mip=1) == 1).all()
+    encoder = device.create_command_encoder()
+    encoder.upload_texture_data(texture, [np.full((2, 3, 4), 5, F), np.full((1, 1, 4), 6, F)])
+    with pytest.raises(ValueError, match=r"shape of the NumPy array is \(2, 2, 4\)"):
+        encoder.upload_texture_data(texture, np.ones((2, 2, 4), F))
+    with pytest.raises(CallError, match=r"E1021.*1 arrays for 2 levels"):
+        encoder.upload_texture_data(texture, [np.ones((2, 3, 4), F)])
+    with pytest.raises(CallError, match=r"E1021.*a texture of the encoder's device is needed"):
+        encoder.generate_mips(3)
+    device.submit_command_buffer(encoder.finish())
+    assert (texture.to_numpy() == 5).all() and (texture.to_numpy(mip=1) == 6).all()
+
+
+def test_bitmaps_and_textures(device, tmp_path) -> None:
+    pytest.importorskip("PIL.Image")
+    colors = np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 10
+    bitmap, loader = spy.Bitmap(colors), spy.TextureLoader(device)
+    bitmap.write(tmp_path / "a.png")
+    texture = loader.load_texture(tmp_path / "a.png", {"generate_mips": True})
+    assert repr(texture) == "Texture(texture_2d, rgba8_unorm_srgb, 4 x 2, 3 levels)" and not texture.writable
+    rgba = bitmap.convert(spy.Bitmap.PixelFormat.rgba)
+    assert texture.to_bitmap() == rgba and texture.to_bitmap(mip=2).width == 1
+    plain = loader.load_texture(bitmap, spy.TextureLoader.Options(load_as_srgb=False))
+    assert plain.format == spy.Format.rgba8_unorm and plain.mip_count == 1
+    whole = loader.load_texture(bitmap, {"load_as_normalized": False, "allocate_mips": True})
+    assert whole.format == spy.Format.rgba8_uint and whole.mip_count == 3
+    floats = bitmap.convert(component_type=spy.Bitmap.ComponentType.float32, srgb_gamma=False)
+    assert loader.load_texture(floats, {"extend_alpha": False}).format == spy.Format.rgb32_float
+    gray = spy.Bitmap(colors[..., 0])
+    assert loader.load_texture(gray).format == spy.Format.r8_unorm
+    pair = spy.Bitmap(colors[..., :2])
+    assert loader.load_texture(pair).format == spy.Format.rgba8_unorm_srgb
+    kept = {"ya_handling": spy.TextureLoader.YAHandling.preserve_as_rg}
+    assert loader.load_texture(pair, kept).format == spy.Format.rg8_unorm
+    array = loader.load_texture_array([bitmap, tmp_path / "a.png"])
+    assert (array.type, array.array_length) == (TYPES.texture_2d_array, 2)
+    assert array.to_bitmap(layer=1) == rgba
+    assert [texture.width for texture in loader.load_textures([bitmap, gray])] == [4, 4]
+    blue = device.create_texture(format=spy.Format.bgra8_unorm, data=np.array([[[1, 2, 3, 4]]], np.uint8))
+    assert np.asarray(blue.to_bitmap()).tolist() == [[[3, 2, 1, 4]]]
+    for make, kind, message in (
+        (lambda: loader.load_texture_array([bitmap, gray]), ValueError, "one size and one format, and there are 2"),
+        (lambda: loader.load_texture(3), TypeError, "expected a Bitmap or a path, not int"),
+        (lambda: loader.load_texture(bitmap, {"mips": True}), TypeError, "mips: there is no such option; there are load_as"),
+        (lambda: loader.load_texture(spy.Bitmap(colors.astype(np.float64))), ValueError, "E9001.*4 channels of float64"),
+        (lambda: device.create_texture(type=TYPES.texture_1d, format=spy.Format.r8_unorm).to_bitmap(), ValueError,
+         "a texture_1d is no image"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=message):
+            make()
