@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,36 @@ def test_other_rows_in_a_later_step(start: Starter) -> None:
         assert "worker 1 is at a step with a batch of f64[3,3]" in end.output
         assert "is at a step with a batch of f64[4,3]" in end.output
         assert "all workers pass arrays of the same shape and dtype: leave out or pad rows" in end.output
+
+
+OTHER_RATE = """
+if mesh.rank == 1:
+    step.optimizer.lr = 0.2
+try:
+    print(step(np.ones((4, 3))) > 0)  # it ends before others read of it
+    {call}
+    print("was not seen")
+except (graph.WorkerLost, graph.GraphError) as error:
+    print(error)
+"""
+SAVED = """
+graph.checkpoint(step, {folder!r}, every=2)
+"""
+
+
+@pytest.mark.parametrize("call", ["graph.mesh('data')", "graph.measure_links()"])
+def test_another_rate_is_seen_by_the_next_call(start: Starter, call: str) -> None:
+    for end in start(BEFORE + OTHER_RATE.format(call=call), 2):
+        assert (end.code, end.output[:5]) == (0, "True\n"), end.output
+        assert "made another plan of the step" in end.output or "run different programs" in end.output
+
+
+def test_steps_that_differ_are_not_saved(start: Starter, tmp_path: Path) -> None:
+    program = BEFORE + SAVED.format(folder=str(tmp_path)) + OTHER_RATE.format(call="step.wait()")
+    for end in start(program, 2):
+        assert (end.code, end.output[:5]) == (0, "True\n"), end.output
+        assert "E1049" in end.output and "workers have made other steps" in end.output, end.output
+    assert not list(tmp_path.glob("step-*"))
 
 
 CHILD = """

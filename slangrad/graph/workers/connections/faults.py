@@ -37,6 +37,7 @@ from slangrad.graph.workers.connections.differences import (
     decoded,
     difference_text,
     encoded,
+    steps_part,
 )
 from slangrad.graph.workers.connections.heartbeat import BEAT, Heartbeat, Sign
 
@@ -126,9 +127,16 @@ class Watch:
 
     def meet(self, name: str) -> None:
         """This worker begins an event of all workers, and waits for nothing else before this. WorkerLost where others
-        begin another one."""
+        begin another one, or have made other steps before it."""
         self.call = call = f"{name} after {self.step} step{'s' * (self.step != 1)}"
-        self.agree(f"{call}, {self._done.get('steps', (0, 0))[0]} events", parts=lambda: [call_part(call)])
+        parts = [call_part(call), steps_part(self.history)]
+        self.agree(f"{call}, {self.history}", parts=lambda: parts)
+
+    @property
+    def history(self) -> str:
+        """The steps and calls up to now: equal on workers that made the same."""
+        count, checksum = self._done.get("steps", (0, 0))
+        return f"{count} events with checksum {checksum:08x}"
 
     def number(self, kind: str) -> int:
         """The next number of the objects of a kind that all workers make in the same order, from 1 on."""
