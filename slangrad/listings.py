@@ -48,7 +48,7 @@ def user_functions(function: ast.Function) -> list[ast.Function]:
 
 def _called(node: ast.Node) -> ast.Function | None:
     form = getattr(node, "ref", None)
-    while isinstance(form, (forms.Call, forms.FunctionValue, forms.Derivative)):
+    while isinstance(form, (forms.FunctionCall, forms.FunctionValue, forms.Derivative)):
         form = form.function
     declared = form.declaration if isinstance(form, DeclRef) else None
     return declared if isinstance(declared, ast.Function) else None

@@ -30,7 +30,7 @@ from slangrad.marshal.registry import KEYS, Wrappers, holds_objects, is_struct, 
 from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.call.binding.bind import BoundCall
+    from slangrad.call.binding.bind import Binding
     from slangrad.call.binding.binding import Binder
     from slangrad.call.binding.program import CallCandidate
     from slangrad.call.binding.request import CheckMode
@@ -324,7 +324,7 @@ class Caller:
 
     def bind(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object], result: object
-    ) -> BoundCall:
+    ) -> Binding:
         """The bound call of such arguments, for texts of other functions around it."""
         filled = [] if result is None else [result]
         outside = gathered(settings.sources)
@@ -396,7 +396,7 @@ class InspectedCall:
     """A call that is not run: its plan, the binding of its values, the names of keyword arguments."""
 
     plan: CallPlan
-    bound: BoundCall
+    bound: Binding
     positional: int
     names: tuple[str, ...]
     values: list[object]

@@ -28,7 +28,7 @@ from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
 
 if TYPE_CHECKING:
-    from slangrad.call.binding.bind import BoundCall
+    from slangrad.call.binding.bind import Binding
     from slangrad.call.sessions import Kept
 
 KNOWN_PACKAGES = ("builtins", "numpy", "slangrad")
@@ -110,14 +110,14 @@ class PlanKernels:
 
     __slots__ = ("_bind", "_bound", "_key", "_session")
 
-    def __init__(self, key: str, session: Kept, bind: Callable[[], BoundCall]) -> None:
+    def __init__(self, key: str, session: Kept, bind: Callable[[], Binding]) -> None:
         self._key = key
         self._session = session
-        self._bind: Callable[[], BoundCall] | None = bind
-        self._bound: BoundCall | None = None
+        self._bind: Callable[[], Binding] | None = bind
+        self._bound: Binding | None = None
 
     @property
-    def bound(self) -> BoundCall:
+    def bound(self) -> Binding:
         if self._bind is not None:
             with self._session.lock:
                 self._bound = self._bound or self._bind()

@@ -9,7 +9,7 @@ from tests.check.programs import check, codes, expression, problem, type_of
 def called(text: str, call: str) -> str:
     """The function that a call means, with its generic arguments."""
     form = expression(check(text), call).ref
-    assert isinstance(form, checked.Call)
+    assert isinstance(form, checked.FunctionCall)
     return str(form.function)
 
 
@@ -17,7 +17,7 @@ def chosen(declarations: str, call: str) -> str:
     """The header of the overload that is chosen."""
     module = check(f"{declarations}\nvoid test() {{ {call}; }}")
     form = expression(module, call).ref
-    assert isinstance(form, checked.Call)
+    assert isinstance(form, checked.FunctionCall)
     declaration = form.function.declaration
     return declaration.span.text.split(")")[0] + ")"
 

@@ -172,7 +172,7 @@ def test_derivatives_of_generic_functions_infer_from_pairs() -> None:
         }"""
     module = check(text)
     form = expression(module, "bwd_diff(f)(v, x, 1.0h)").ref
-    assert isinstance(form, checked.Call) and isinstance(form.function, checked.Derivative)
+    assert isinstance(form, checked.FunctionCall) and isinstance(form.function, checked.Derivative)
     assert str(form.function.function) == "f<half, 3>"
     assert type_of(module, "fwd_diff(f)(v, x)") == "DifferentialPair<half>"
 

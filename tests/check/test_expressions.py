@@ -246,8 +246,8 @@ def test_properties_and_subscripts() -> None:
         }
         void f(S s) { s.twice = 1; s[1, 2] += s.twice; }"""
     module = check(text)
-    assert isinstance(expression(module, "s.twice").ref, checked.Property)
-    assert isinstance(expression(module, "s[1, 2]").ref, checked.Subscript)
+    assert isinstance(expression(module, "s.twice").ref, checked.PropertyAccess)
+    assert isinstance(expression(module, "s[1, 2]").ref, checked.SubscriptAccess)
 
 
 def test_this_is_understood_in_methods() -> None:
@@ -259,6 +259,6 @@ def test_this_is_understood_in_methods() -> None:
 def test_default_and_named_arguments() -> None:
     text = "float g(float a, float b = 2, int c = 3) { return a; } float f() { return g(1, c: 4); }"
     form = expression(check(text), "g(1, c: 4)").ref
-    assert isinstance(form, checked.Call)
+    assert isinstance(form, checked.FunctionCall)
     assert isinstance(form.arguments[1], checked.Default)
     assert form.arguments[2].span.text == "4"

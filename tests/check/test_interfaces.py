@@ -43,7 +43,7 @@ def resolved(text: str, call: str, generic: str, kind: str) -> str:
     (parameter,) = function(module, generic).generics
     found = [m for m in module.declaration.members if m.name == kind]
     concrete: Type = program().resolve_type(module.scope, ast.Name(found[0].span, kind)) if found else FLOAT
-    reference = form.function if isinstance(form, checked.Call) else form.reference
+    reference = form.function if isinstance(form, checked.FunctionCall) else form.reference
     assert isinstance(reference, DeclRef)
     return str(program().resolve(reference, {parameter: concrete}))
 

@@ -174,7 +174,7 @@ def test_locals_without_initializer_start_at_their_defaults() -> None:
     assert isinstance(initial["p"], checked.Construct)
     assert isinstance(initial["p"].parts[0], checked.Zero)
     assert isinstance(initial["p"].parts[1], checked.FieldDefault)
-    assert isinstance(initial["q"], checked.Call)
+    assert isinstance(initial["q"], checked.FunctionCall)
 
 
 # --- Initializer lists --------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_the_size_of_an_array_comes_from_its_list() -> None:
 def test_lists_call_constructors() -> None:
     text = "struct S { float x; __init(float a, int b) { x = a; } } S f() { return { 1, 2 }; }"
     form = expression(check(text), "{ 1, 2 }").ref
-    assert isinstance(form, checked.Call)
+    assert isinstance(form, checked.FunctionCall)
 
 
 @pytest.mark.parametrize(

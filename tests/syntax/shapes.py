@@ -98,9 +98,9 @@ _SHAPES: dict[type, Callable[..., str]] = {
     ast.PointerType:        lambda e: f"pointer({shape(e.element)})",
     ast.ArrayType:          lambda e: f"array({shape(e.element)}, {shape(e.count)})",
     ast.OptionalType:       lambda e: f"optional({shape(e.element)})",
-    ast.ConjunctionType:    lambda e: f"({shape(e.left)} & {shape(e.right)})",
-    ast.Tuple:              lambda e: f"tuple({listed(e.elements)})",
-    ast.FunctionType:       lambda e: f"function({listed(e.parameters)}) -> {shape(e.result)}",
+    ast.ConjunctionExpression:    lambda e: f"({shape(e.left)} & {shape(e.right)})",
+    ast.TupleExpression:              lambda e: f"tuple({listed(e.elements)})",
+    ast.FunctionTypeExpression:       lambda e: f"function({listed(e.parameters)}) -> {shape(e.result)}",
     ast.ModifiedType:       lambda e: f"{e.modifier} {shape(e.element)}",
 }
 # fmt: on

@@ -1,7 +1,7 @@
 """Put arguments, parameters and the call's dimensions together.
 
 In: the chosen function, and for each parameter a marshal with the way it is seen.
-Out: a BoundCall: the tree of every argument, all leaves with the dimensions of the call they move along.
+Out: a Binding: the tree of every argument, all leaves with the dimensions of the call they move along.
 
     f(a: Tensor (4, 3), b: Tensor (3,))  ->  D = 2, a over (0, 1), b over (1,), a result to be created
 """
@@ -56,7 +56,7 @@ class BoundArgument:
 
 
 @dataclass(slots=True, eq=False)
-class BoundCall:
+class Binding:
     """Everything that the kernel's text and the plan need."""
 
     mode: str
@@ -95,7 +95,7 @@ def bind_call(
     wanted: results.Wanted,
     types: ModuleTypes,
     global_values: Sequence[tuple[Leaf, int]] = (),
-) -> BoundCall:
+) -> Binding:
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
     names = _Names({*types.global_names(), *function.words, *PAGE_WORDS})
     arguments = []
@@ -112,7 +112,7 @@ def bind_call(
         sources.append((result, results.CREATED))
     if result is not None:
         _mark(result, function.result_differentiable, types)
-    call = BoundCall(mode, function, arguments, result, created, cotangent, dims)
+    call = Binding(mode, function, arguments, result, created, cotangent, dims)
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)
@@ -121,7 +121,7 @@ def bind_call(
     return call
 
 
-def set_group(call: BoundCall, group_shape: Sequence[int]) -> None:
+def set_group(call: Binding, group_shape: Sequence[int]) -> None:
     """Run the call in groups of this shape, padded with ones in front; groups of one call count as none."""
     if len(group_shape) > call.call_dims:
         message = (

@@ -1,6 +1,6 @@
 """From the arguments of a call to a bound call: its function, and the way of each argument into it.
 
-In: the functions of one name, and a request: settings and marshals.   Out: a BoundCall.
+In: the functions of one name, and a request: settings and marshals.   Out: a Binding.
 
 This needs the checker, and is loaded on a plan-cache miss.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.call.binding import mapping
-from slangrad.call.binding.bind import BoundCall, bind_call, set_group
+from slangrad.call.binding.bind import Binding, bind_call, set_group
 from slangrad.call.binding.program import CallCandidate, ModuleTypes, conformance_of
 from slangrad.call.binding.receivers import declared_instead, idle_call
 from slangrad.call.binding.request import RESULT, CallRequest, CallSettings
@@ -39,7 +39,7 @@ class Binder:
         self.types = self._types = types
         self._imports = imports
 
-    def bind(self, request: CallRequest) -> BoundCall:
+    def bind(self, request: CallRequest) -> Binding:
         """The one function that takes the arguments, and the way of each into it."""
         settings, marshals = request.settings, request.marshals
         arguments = self._arguments(request, marshals)
@@ -67,7 +67,7 @@ class Binder:
         """The error of a derivative without effect."""
         return idle_call(self.bind(request), self._types)
 
-    def instead_of(self, call: BoundCall, index: int) -> str:
+    def instead_of(self, call: Binding, index: int) -> str:
         """How the parameter of a value has to be declared to carry a derivative; empty if its declaration is not
         the cause."""
         return declared_instead(call, index, self._types)
@@ -148,13 +148,13 @@ class Binder:
         return leaf
 
 
-def _check_rank(call: BoundCall) -> None:
+def _check_rank(call: Binding) -> None:
     if call.call_dims > MOST_DIMENSIONS:
         message = f"{CALL_SHAPE} has room for {MOST_DIMENSIONS} dimensions, the call has {call.call_dims}"
         raise CallError("E1014", message)
 
 
-def _check_cotangent(call: BoundCall) -> None:
+def _check_cotangent(call: Binding) -> None:
     """A number as `_result` of `bwds` holds no gradient, which is fine only where nothing asks for one."""
     result = call.result
     if call.mode not in REVERSE or result is None or not call.function.result_differentiable:

@@ -5,7 +5,7 @@ f.bwds(x)  with x a NumPy array   ->   'x' is a numpy float32 array: pass Tensor
 
 from __future__ import annotations
 
-from slangrad.call.binding.bind import BoundArgument, BoundCall
+from slangrad.call.binding.bind import Binding, BoundArgument
 from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.model.types import StructType
 from slangrad.marshal.containers.buffers import standard_name
@@ -13,7 +13,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import TANGENT, Leaf
 
 
-def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
+def idle_call(call: Binding, types: ModuleTypes) -> CallError:
     """The error, which lists each argument and the value to pass in its place."""
     message = "bwds would do nothing: no argument can receive a gradient"
     if call.mode == TANGENT:
@@ -33,7 +33,7 @@ def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
     return CallError("E1007", message, details, "one of these is enough")
 
 
-def declared_instead(call: BoundCall, index: int, types: ModuleTypes) -> str:
+def declared_instead(call: Binding, index: int, types: ModuleTypes) -> str:
     """How the parameter of a value has to be declared to carry a derivative; empty if its declaration is not the
     cause."""
     for argument in call.arguments:
@@ -56,7 +56,7 @@ def _is_plain_struct(argument: BoundArgument, types: ModuleTypes) -> bool:
     return types.tangent(t) is None and any(types.tangent(field) is not None for _, field in types.fields(t))
 
 
-def _results(call: BoundCall) -> set[str]:
+def _results(call: Binding) -> set[str]:
     return set() if call.result is None else {leaf.name for _, leaf in call.result.leaves()}
 
 

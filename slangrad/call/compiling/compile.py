@@ -1,6 +1,6 @@
 """From a bound call to a kernel: its text, the pipeline, and the places of its arguments.
 
-In: a BoundCall and how its streams move.   Out: `Compiled`: the kernel, and the packing of its arguments.
+In: a Binding and how its streams move.   Out: `Compiled`: the kernel, and the packing of its arguments.
 
 Errors that the compiler finds in the generated page name the Python argument they are about. The compiler
 itself is loaded when the first kernel is needed.
@@ -17,7 +17,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
-from slangrad.call.binding.bind import BoundCall
+from slangrad.call.binding.bind import Binding
 from slangrad.call.compiling.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.compiling.recipe import Recipe, recipe_of_options
 from slangrad.call.compiling.together import CompileJob, MissingKernel, is_gathering
@@ -116,7 +116,7 @@ class KernelCompiler:
 
     # --- kernels of calls ---
 
-    def compile(self, call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
+    def compile(self, call: Binding, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
         """The kernel of a call; calls whose kernels read the same share it."""
         with self.lock:
             written = write_kernel(call, classes, alone)
@@ -129,7 +129,7 @@ class KernelCompiler:
             return self._compiled[key]
 
     def _make_call(
-        self, key: Hashable, modules: Sequence[CheckedModule], call: BoundCall, written: KernelText
+        self, key: Hashable, modules: Sequence[CheckedModule], call: Binding, written: KernelText
     ) -> Compiled:
         on_disk = self._disk_key("call", written.text, [module.key for module in modules])
         name = self._name_of(key, call)
@@ -151,18 +151,18 @@ class KernelCompiler:
         packer = packer_of(stored.arguments)
         return Compiled(stored.kernel, packer, stored.used, on_disk, stages, lambda: written.text)
 
-    def _name_of(self, key: Hashable, call: BoundCall) -> str:
+    def _name_of(self, key: Hashable, call: Binding) -> str:
         kind = "checked kernel" if self.options.check else "kernel"
         number = self._numbers.setdefault(key, len(self._numbers) + 1)
         return f"{kind} {number} of {call.function.name}"
 
-    def _stages(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
+    def _stages(self, call: Binding, name: str, written: KernelText) -> CompiledKernel:
         """The compiled kernel with all of its stages. They hold all IR, so only the newest is kept."""
         if self._newest is None or self._newest[0] is not written:
             self._newest = written, self._make(call, name, written)
         return self._newest[1]
 
-    def _make(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
+    def _make(self, call: Binding, name: str, written: KernelText) -> CompiledKernel:
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
         compiled = self._run_pipeline(
@@ -262,7 +262,7 @@ def _called(page: ast.Module) -> Iterator[ast.Declaration]:
     """The declarations of all functions that a checked text calls."""
     for node in walk(page):
         form = node.ref if isinstance(node, ast.Call) else None
-        if isinstance(form, checked.Call):
+        if isinstance(form, checked.FunctionCall):
             target = form.function
             while isinstance(target, checked.Derivative):
                 target = target.function

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 
-from slangrad.call.binding.bind import BoundArgument, BoundCall
+from slangrad.call.binding.bind import Binding, BoundArgument
 from slangrad.call.binding.launchable import SHAPE
 from slangrad.call.binding.program import conformance_text
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
@@ -39,7 +39,7 @@ Line = tuple[str, str]
 class KernelPage:
     """Statements before and after the call, each with the label of the argument that it is about."""
 
-    call: BoundCall
+    call: Binding
     classes: dict[str, str]
     alone: frozenset[str]
     before: list[Line] = field(default_factory=list)
@@ -68,7 +68,7 @@ class KernelText:
     labels: dict[int, str]
 
 
-def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
+def write_kernel(call: Binding, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
     """The kernel of a call. `classes` has the letters of each leaf's streams. `alone` has the leaves whose
     gradients get adds from one thread only."""
     page = KernelPage(call, classes, alone, functions=[(line, "") for line in call.function.outside])

@@ -35,7 +35,7 @@ from slangrad.marshal.protocol.marshal import BoundNode, Composite, Leaf, Progra
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 if TYPE_CHECKING:
-    from slangrad.call.binding.bind import BoundArgument, BoundCall
+    from slangrad.call.binding.bind import Binding, BoundArgument
     from slangrad.call.binding.binding import Binder
     from slangrad.call.binding.program import FoundFunction
     from slangrad.call.sessions import SessionGeneration
@@ -216,7 +216,7 @@ class GradientPage:
 
 
 def reverse_site(
-    site: TorchSite, wanted: tuple[int, ...], bound: Callable[[], BoundCall]
+    site: TorchSite, wanted: tuple[int, ...], bound: Callable[[], Binding]
 ) -> tuple[TorchSite, Arrange]:
     """The site of the gradients of these slots, made once. `bound`: how `bwds` of the site is called."""
     follower: tuple[TorchSite, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
@@ -224,7 +224,7 @@ def reverse_site(
     return follower
 
 
-def _make(site: TorchSite, wanted: tuple[int, ...], bound: BoundCall) -> tuple[TorchSite, Arrange]:
+def _make(site: TorchSite, wanted: tuple[int, ...], bound: Binding) -> tuple[TorchSite, Arrange]:
     page = GradientPage(site, wanted, site.caller.binder.types)
     sources, function = iter(bound.sources), bound.function
     for k, (argument, parameter) in enumerate(zip(bound.arguments, function.parameters)):

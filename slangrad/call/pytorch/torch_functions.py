@@ -26,7 +26,7 @@ from slangrad.tensors.conversion import HostValue
 from slangrad.torch_jobs import Outputs, Sum, Tensors, TorchJob, apply, zeros
 
 if TYPE_CHECKING:
-    from slangrad.call.binding.bind import BoundCall
+    from slangrad.call.binding.bind import Binding
 
 Form = tuple[torch.Size, torch.dtype, torch.device]
 
@@ -139,7 +139,7 @@ class ReverseJob(TorchJob):
         return self.site.slots[kept[i]].carries if i < len(kept) else True
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
-        def bound() -> BoundCall:
+        def bound() -> Binding:
             whole = [i for i, slot in enumerate(self.site.slots) if slot.is_plain and slot.carries]
             values, result, _ = self._values(kept, whole)
             return self.site.bind(BACKWARD, values, result)

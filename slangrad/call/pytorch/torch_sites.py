@@ -21,7 +21,7 @@ from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.call.binding.bind import BoundCall
+    from slangrad.call.binding.bind import Binding
     from slangrad.call.caller import Caller
 
 Arguments = tuple[CallSettings, tuple[object, ...], dict[str, object]]
@@ -126,7 +126,7 @@ class TorchSite:
             values[index] = _reopened(values[index])
         return values
 
-    def bind(self, mode: str, values: list[object], result: object) -> BoundCall:
+    def bind(self, mode: str, values: list[object], result: object) -> Binding:
         """The plan of such a call."""
         settings, args, kwargs = self.arguments(mode, values)
         result = values[self.result_at] if self.result_at >= 0 else result

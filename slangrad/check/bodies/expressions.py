@@ -293,7 +293,7 @@ def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
         return ERROR
     assert isinstance(match.target, DeclRef)
     require_readable(scope, match.target.declaration, node.base, node.span)
-    node.ref = checked.Subscript(node.base, match.target, commit_match(scope, match))
+    node.ref = checked.SubscriptAccess(node.base, match.target, commit_match(scope, match))
     return match.signature.result
 
 

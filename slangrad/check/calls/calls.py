@@ -134,7 +134,7 @@ def call_overload(
     if match is None:
         return ERROR
     this = object_of_call(scope, node.span, match)
-    node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    node.ref = checked.FunctionCall(match.target, this, commit_match(scope, match))
     require_try(scope, node, match)
     warn_of_lost_gradients(scope.checker, node.ref)
     return match.signature.result
@@ -180,7 +180,7 @@ def _discriminator(span: Span, discriminator: checked.Base | None, kind: Type) -
 
 def _discriminate_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
     form = node.ref
-    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+    if not isinstance(form, checked.FunctionCall) or not isinstance(form.function, DeclRef):
         return
     if form.this is None and isinstance(form.function.declaration.parent, ast.Interface):
         form.this = _discriminator(node.span, meaning.discriminator, meaning.type)
@@ -282,7 +282,7 @@ def _construct_declared(
     if candidates:
         match = choose(scope, node.span, str(kind), candidates, arguments)
         if match is not None:
-            node.ref = checked.Call(match.target, None, commit_match(scope, match))
+            node.ref = checked.FunctionCall(match.target, None, commit_match(scope, match))
         return kind
     if isinstance(kind, StructType):
         return _construct_list(scope, node, kind, arguments)

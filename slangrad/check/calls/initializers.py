@@ -126,7 +126,7 @@ def _plan_constructor_call(
 
     def apply() -> None:
         assert isinstance(match.target, DeclRef)
-        node.type, node.ref = target, checked.Call(match.target, None, commit_match(scope, match))
+        node.type, node.ref = target, checked.FunctionCall(match.target, None, commit_match(scope, match))
 
     return Coercion(target, match.cost, apply=apply)
 
@@ -387,14 +387,14 @@ _FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], PlannedPart | None]]
 # --- Other questions ----------------------------------------------------------------------------------
 
 
-def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero | None:
+def initial_value(scope: Scope, kind: Type) -> Construct | checked.FunctionCall | Zero | None:
     """The meaning of `T x;`: a constructor without parameters, fields with initializers, or zero."""
     if not isinstance(kind, (StructType, ParameterType, AssociatedType)):
         return Zero(kind)
     for constructor in constructors(scope, kind):
         match = evaluate(scope, constructor, [])
         if isinstance(match, Match) and isinstance(match.target, DeclRef):
-            return checked.Call(match.target, None, commit_match(scope, match))
+            return checked.FunctionCall(match.target, None, commit_match(scope, match))
     if not isinstance(kind, StructType) or not _has_defaults(scope, kind, set()):
         return Zero(kind)
     parts = []

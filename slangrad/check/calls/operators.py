@@ -259,7 +259,7 @@ def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Ca
 
 def _call(scope: Scope, node: ast.Expression, match: Match, operands: list[ast.Expression]) -> Type:
     this = operands[0] if match.candidate.this is not None else None
-    node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    node.ref = checked.FunctionCall(match.target, this, commit_match(scope, match))
     require_try(scope, node, match)
     return match.signature.result
 
@@ -284,7 +284,7 @@ def _requirement(
     reference = None if method is None else _find_requirement(scope, kind, method)
     if reference is None or not all(_bring(scope, operand, kind) for operand in operands):
         return None
-    node.ref = checked.Call(reference, operands[0], tuple(operands[1:]))
+    node.ref = checked.FunctionCall(reference, operands[0], tuple(operands[1:]))
     return BOOL if operator in EQUALITIES | COMPARISONS | LOGICAL else kind
 
 
@@ -498,7 +498,7 @@ def _update(
         return scope.checker.error(
             "E0311", f"the result of '{operator}' is '{result}', not '{kind}'", node.span
         )
-    function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
+    function = trial.ref.function if isinstance(trial.ref, checked.FunctionCall) else None
     assert not isinstance(function, checked.Derivative)
     node.ref = checked.Update(operator, function, place, value, current.conversion, store.conversion)
     return kind

@@ -60,13 +60,13 @@ def check_try(scope: Scope, node: ast.Try) -> Type:
         message = "'try' needs a call of a function that throws errors"
         scope.checker.error("E0609", message, node.span, "leave it out")
         return kind
-    node.ref = checked.Try(call, _handler(scope, node, "try", thrown))
+    node.ref = checked.TriedCall(call, _handler(scope, node, "try", thrown))
     return kind
 
 
 def _thrown_in(scope: Scope, node: ast.Expression) -> Type | None:
     form = node.ref
-    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+    if not isinstance(form, checked.FunctionCall) or not isinstance(form.function, DeclRef):
         return None
     info: checked.FunctionInfo = scope.checker.info(form.function.declaration)
     if info.throws is None:

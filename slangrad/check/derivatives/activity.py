@@ -261,7 +261,7 @@ class _Passed:
     no_diff: bool
 
 
-def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
+def _passed(flow: Flow, form: checked.FunctionCall) -> Iterator[_Passed]:
     function = form.function if isinstance(form.function, DeclRef) else None
     if function is not None and form.this is not None:
         info = flow.checker.info(function.declaration)
@@ -277,7 +277,7 @@ def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
             yield _Passed(argument, _argument_sources(flow, argument, function), changed, no_diff)
 
 
-def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
+def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> Sources:
     passed, function, checker = list(_passed(flow, form)), form.function, flow.checker
     inputs = {source for item in passed if not item.no_diff for source in item.sources}
     numbers = [item for item in passed if item.is_changed and flow.carries(value_type(item.node))]
@@ -292,7 +292,9 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     return _call(flow, node, function, inputs, _roots([*numbers, *bits]), _roots(plain))
 
 
-def _loses(flow: Flow, node: ast.Expression, form: checked.Call, item: _Passed, inputs: Sources) -> bool:
+def _loses(
+    flow: Flow, node: ast.Expression, form: checked.FunctionCall, item: _Passed, inputs: Sources
+) -> bool:
     """Whether the changed argument of a call cannot keep a derivative."""
     if item.node is form.this:
         _stored(flow, node, item.node, inputs, _VARIABLE)
@@ -305,7 +307,7 @@ def _roots(passed: list[_Passed]) -> Sources:
     return {root for item in passed for root in _root(item.node)}
 
 
-def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
+def _try(flow: Flow, node: ast.Expression, form: checked.TriedCall) -> Sources:
     sources = _sources(flow, form.call)
     caught = None if form.handler is None else form.handler.parameter
     kind = flow.info.throws if caught is None else flow.checker.info(caught).type
@@ -338,9 +340,11 @@ def _takes_bits(flow: Flow, function: DeclRef | None, argument: checked.Base) ->
     return is_whole(value_type(argument)) and function is not None and sees_bits(flow.checker, function)
 
 
-def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
+def _accessed(
+    flow: Flow, node: ast.Expression, form: checked.PropertyAccess | checked.SubscriptAccess
+) -> Sources:
     inputs = set() if form.base is None else _sources(flow, form.base)
-    for argument in form.arguments if isinstance(form, checked.Subscript) else ():
+    for argument in form.arguments if isinstance(form, checked.SubscriptAccess) else ():
         inputs = inputs | (
             _argument_sources(flow, argument, None) if isinstance(argument, ast.Expression) else set()
         )
@@ -402,7 +406,7 @@ def _visit_place(flow: Flow, node: checked.Base) -> None:
     for _, form in steps(node):
         if isinstance(form, checked.Element):
             _sources(flow, form.index)
-        for argument in form.arguments if isinstance(form, checked.Subscript) else ():
+        for argument in form.arguments if isinstance(form, checked.SubscriptAccess) else ():
             _sources(flow, argument)
 
 
@@ -463,7 +467,7 @@ def _construct(flow: Flow, node: ast.Expression, form: checked.Construct) -> Sou
 def _part_of_list(flow: Flow, node: ast.Expression, part: checked.Part) -> Sources:
     if isinstance(part, checked.Construct):
         return _construct(flow, node, part)
-    if isinstance(part, checked.Call):
+    if isinstance(part, checked.FunctionCall):
         return _call_form(flow, node, part)
     return _sources(flow, part)
 
@@ -498,10 +502,10 @@ _FORMS: dict[type, Rule] = {
     checked.Convert: _convert,
     checked.Dereference: lambda flow, node, form: _read(flow, node, _sources(flow, form.pointer)),
     checked.AddressOf: _address,
-    checked.Property: _accessed,
-    checked.Subscript: _accessed,
-    checked.Call: _call_form,
-    checked.Try: _try,
+    checked.PropertyAccess: _accessed,
+    checked.SubscriptAccess: _accessed,
+    checked.FunctionCall: _call_form,
+    checked.TriedCall: _try,
     checked.Assignment: _store,
     checked.Update: _update,
     checked.Construct: _construct,

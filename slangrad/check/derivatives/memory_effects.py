@@ -84,7 +84,7 @@ def is_in_memory(checker: Checker, place: checked.Base) -> bool:
 
 def _refers_to_memory(checker: Checker, form: checked.Form | None) -> bool:
     """A property or subscript whose `ref` accessor returns a place in memory."""
-    if not isinstance(form, (checked.Property, checked.Subscript)):
+    if not isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)):
         return False
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable) or _is_standard(declaration):
@@ -97,8 +97,8 @@ _PARTS = (
     checked.Element,
     checked.Swizzle,
     checked.TupleElement,
-    checked.Property,
-    checked.Subscript,
+    checked.PropertyAccess,
+    checked.SubscriptAccess,
 )
 
 
@@ -128,7 +128,7 @@ def _stores(checker: Checker, form: checked.Form | None, seen: set[ast.Declarati
         return is_in_memory(checker, form.place) or any(
             stores_numbers(checker, reference, seen) for reference in setter
         )
-    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+    if not isinstance(form, checked.FunctionCall) or not isinstance(form.function, DeclRef):
         return False
     arguments = [argument for argument in form.arguments if isinstance(argument, ast.Expression)]
     primitive = getattr(checker.info(form.function.declaration), "intrinsic", None) is not None
@@ -144,7 +144,7 @@ def _is_number(checker: Checker, kind: Type | None) -> bool:
 def _setter(place: ast.Expression) -> list[DeclRef]:
     """The accessor through which a place is written, if one is."""
     form = place.ref
-    if not isinstance(form, (checked.Property, checked.Subscript)):
+    if not isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)):
         return []
     setter = accessor(form.reference.declaration, "set")
     return [] if setter is None else [DeclRef(setter, form.reference.substitution)]

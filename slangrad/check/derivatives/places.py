@@ -41,7 +41,7 @@ def loses_derivative(checker: Checker, info: checked.FunctionInfo, node: checked
 
 def _is_part(form: checked.Form | None) -> bool:
     """Whether the place around it must keep the derivative, too: accessors store by themselves."""
-    if isinstance(form, (checked.Property, checked.Subscript)):
+    if isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)):
         return isinstance(form.reference.declaration, ast.Variable)
     return isinstance(form, (checked.Field, checked.TupleElement, checked.Element, checked.Swizzle))
 
@@ -97,7 +97,7 @@ def loses_in_field(checker: Checker, kind: Type, declaration: ast.Variable) -> s
 
 
 def _accessed(
-    checker: Checker, info: checked.FunctionInfo, form: checked.Property | checked.Subscript
+    checker: Checker, info: checked.FunctionInfo, form: checked.PropertyAccess | checked.SubscriptAccess
 ) -> str | None:
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable):
@@ -112,7 +112,11 @@ def _accessed(
 def is_required(place: checked.Base) -> bool:
     """Whether a place is behind a property or subscript that an interface requires, whose implementation is
     unknown."""
-    accessed = (form for _, form in steps(place) if isinstance(form, (checked.Property, checked.Subscript)))
+    accessed = (
+        form
+        for _, form in steps(place)
+        if isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess))
+    )
     return any(isinstance(form.reference.declaration.parent, ast.Interface) for form in accessed)
 
 
@@ -135,7 +139,7 @@ _RULES: dict[type, Rule] = {
     checked.TupleElement: _of_whole,
     checked.Element: _of_whole,
     checked.Swizzle: _of_whole,
-    checked.Property: _accessed,
-    checked.Subscript: _accessed,
+    checked.PropertyAccess: _accessed,
+    checked.SubscriptAccess: _accessed,
     checked.Dereference: lambda checker, info, form: _of_type(checker, value_type(form.pointer)),
 }

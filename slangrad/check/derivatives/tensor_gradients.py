@@ -25,7 +25,7 @@ GRADIENT_TYPES = {
 # fmt: on
 
 
-def warn_of_lost_gradients(checker: Checker, form: checked.Call) -> None:
+def warn_of_lost_gradients(checker: Checker, form: checked.FunctionCall) -> None:
     """A warning for each tensor that a call of `bwd_diff(f)` gives to f, if it has no gradients."""
     of = form.function
     if not isinstance(of, checked.Derivative) or of.mode != "backward":

@@ -74,12 +74,12 @@ class TupleElement(Form):  # `tuple._1`.
 # interface requires the property, `resolve` may give a field (an ast.Variable) of the concrete type
 # instead.
 @record
-class Property(Form):
+class PropertyAccess(Form):
     base: Base | None
     reference: DeclRef
 
 @record
-class Subscript(Form):  # `base[i]` through the accessors of a declared `__subscript`.
+class SubscriptAccess(Form):  # `base[i]` through the accessors of a declared `__subscript`.
     base: Base
     reference: DeclRef
     arguments: tuple[Argument, ...]
@@ -124,7 +124,7 @@ class Derivative(Form):
 # lambda. Arguments stand in the order of the parameters, defaults filled in. `this` of a mutating method is
 # a place.
 @record
-class Call(Form):
+class FunctionCall(Form):
     function: DeclRef | Derivative
     this: Base | None
     arguments: tuple[Argument, ...]
@@ -183,7 +183,7 @@ class FieldDefault:  # A field that was left out: its initializer under the subs
 class Zero:  # A part that was left out and has no initializer: all zero.
     type: Type
 
-Part = ast.Expression | Construct | FieldDefault | Zero | Call
+Part = ast.Expression | Construct | FieldDefault | Zero | FunctionCall
 
 @record
 class Closure(Form):  # A lambda expression: the captured variables become a value of the LambdaType `.type`.
@@ -224,8 +224,9 @@ class Downcast(Form):  # `x as T`: an Optional<T>.
     operand: ast.Expression
     target: Type
 
+# `try f(x)`: a call of a function that throws, and the Catch it goes to; None: the function around.
 @record
-class Try(Form):  # `try f(x)`: a call of a function that throws, and the Catch it goes to; None: the function around.
+class TriedCall(Form):
     call: ast.Expression
     handler: ast.Catch | None
 
@@ -259,7 +260,7 @@ class Conversion:
 # --- Infos of declarations ----------------------------------------------------------------------------
 
 # `kind`: "local", "field", "static", "global" or "required". `constant`: its value when known when compiling.
-# `initial`: what a declaration without an initializer means: Construct, Call or Zero, None when it has one.
+# `initial`: what a declaration without an initializer means: Construct, FunctionCall or Zero, None when it has one.
 # `rules`: how it lies in memory, see types.Stored.
 @record
 class VariableInfo:
@@ -269,7 +270,7 @@ class VariableInfo:
     constant: Value | None = None
     no_diff: bool = False
     rules: str = ""
-    initial: Construct | Call | Zero | None = None
+    initial: Construct | FunctionCall | Zero | None = None
 
     def __str__(self) -> str:
         return str(self.type)
@@ -314,7 +315,7 @@ class FunctionInfo:
         return str(self.result)
 
 @record
-class SubscriptInfo:  # Of a Subscript or Property, which has no parameters: the type of the element.
+class SubscriptInfo:  # Of a subscript or property; the latter has no parameters: the type of the element.
     this_type: Type | None
     parameters: tuple[ast.Parameter, ...]
     result: Type

@@ -94,12 +94,12 @@ def _by_form(checker: Checker, node: ast.Expression) -> Value | None:
         return evaluate(checker, form.operand)
     if isinstance(form, checked.Operator) and form.name != "?:":
         return _operator(checker, node, form)
-    if isinstance(form, checked.Call):
+    if isinstance(form, checked.FunctionCall):
         return _bits_of_float(checker, form)
     return None
 
 
-def _bits_of_float(checker: Checker, form: checked.Call) -> Value | None:
+def _bits_of_float(checker: Checker, form: checked.FunctionCall) -> Value | None:
     """`__floatAsInt(1.0)`, `asint(-1.0)`."""
     declared = form.function.declaration if isinstance(form.function, DeclRef) else None
     if declared is None or declared.name not in _SEEN_AS_INTEGERS or not declared.span.source.is_library:

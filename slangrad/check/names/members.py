@@ -270,7 +270,7 @@ def _property(scope: Scope, node: ast.Expression, member: LookupResult, base: Ba
     if base is not None:
         require_readable(scope, member.declaration, base, name_span(node))
     kind = substitute(scope.checker, info.result, member.substitution)
-    return set_slots(node, kind, checked.Property(base, member.reference))
+    return set_slots(node, kind, checked.PropertyAccess(base, member.reference))
 
 
 def _enum_case(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:

@@ -139,7 +139,7 @@ def rules_of_place(checker: Checker, place: checked.Base) -> str:
         return join_rules(rules_of_field, " ".join(word for word in around if word in LAYOUTS.values()))
     if isinstance(form, (checked.Swizzle, checked.TupleElement)):
         return rules_of_place(checker, form.base)
-    if isinstance(form, checked.Subscript):
+    if isinstance(form, checked.SubscriptAccess):
         return _rules_of_elements(form)
     if isinstance(form, checked.Global):
         rules: str = checker.info(form.reference.declaration).rules
@@ -151,7 +151,7 @@ def _rules_behind(kind: Type) -> str:
     return rules_of(kind.element) if isinstance(kind, Pointer) else ""
 
 
-def _rules_of_elements(form: checked.Subscript) -> str:
+def _rules_of_elements(form: checked.SubscriptAccess) -> str:
     kind = value_type(form.base) if form.base is not None else None
     keeps = isinstance(kind, Nominal) and keeps_rules(kind.declaration)
     return rules_of(kind.inner) if keeps and isinstance(kind, Nominal) else ""

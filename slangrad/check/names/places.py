@@ -116,7 +116,7 @@ def _swizzle(scope: Scope, form: checked.Swizzle) -> str | None:
     return not_a_place(scope, form.base)
 
 
-def _accessed(scope: Scope, form: checked.Property | checked.Subscript) -> str | None:
+def _accessed(scope: Scope, form: checked.PropertyAccess | checked.SubscriptAccess) -> str | None:
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable):
         return None if form.base is None else not_a_place(scope, form.base)
@@ -180,7 +180,7 @@ _RULES: dict[type[checked.Form], Callable[[Scope, OfClass], str | None]] = {
         None if isinstance(value_type(form.base), Pointer) else not_a_place(scope, form.base)
     ),
     checked.Swizzle: _swizzle,
-    checked.Property: _accessed,
-    checked.Subscript: _accessed,
+    checked.PropertyAccess: _accessed,
+    checked.SubscriptAccess: _accessed,
     checked.Dereference: lambda scope, form: None,
 }

@@ -361,14 +361,14 @@ def _generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | N
 
 def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None:
     """`f<A & B>` and `f<a[3]>` are parsed as types, but A and a may be values."""
-    if not isinstance(node, (ast.ConjunctionType, ast.ArrayType)):
+    if not isinstance(node, (ast.ConjunctionExpression, ast.ArrayType)):
         return None
-    first = node.left if isinstance(node, ast.ConjunctionType) else node.element
+    first = node.left if isinstance(node, ast.ConjunctionExpression) else node.element
     with scope.checker.silence():
         if not isinstance(refer(scope, first), ValueMeaning):
             return None
     value: ast.Expression
-    if isinstance(node, ast.ConjunctionType):
+    if isinstance(node, ast.ConjunctionExpression):
         value = ast.Binary(node.span, "&", node.left, node.right)
     else:
         value = ast.Index(node.span, node.element, [] if node.count is None else [node.count])
@@ -417,7 +417,7 @@ def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
     return FAILED if element is ERROR else TypeMeaning(library_type(scope.checker, "Optional", element))
 
 
-def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
+def _conjunction(scope: Scope, node: ast.ConjunctionExpression) -> Meaning:
     parts: list[InterfaceType] = []
     for side in (node.left, node.right):
         kind = resolve_type(scope, side)
@@ -431,7 +431,7 @@ def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
     return TypeMeaning(conjunction(tuple(parts)))
 
 
-def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
+def _tuple_type(scope: Scope, node: ast.TupleExpression) -> Meaning:
     first = refer(scope, node.elements[0]) if node.elements else None
     if not isinstance(first, ValueMeaning):
         return TypeMeaning(tuple_of(resolve_types(scope, node.elements)))
@@ -448,7 +448,7 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
     return set_slots(node, tuple_of(kinds), checked.Construct(tuple_of(kinds), tuple(node.elements)))
 
 
-def _function_type(scope: Scope, node: ast.FunctionType) -> Meaning:
+def _function_type(scope: Scope, node: ast.FunctionTypeExpression) -> Meaning:
     parameters = []
     for parameter in node.parameters:
         direction = "in"
@@ -501,9 +501,9 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.ArrayType: _array_type,
     ast.PointerType: _pointer_type,
     ast.OptionalType: _optional_type,
-    ast.ConjunctionType: _conjunction,
-    ast.Tuple: _tuple_type,
-    ast.FunctionType: _function_type,
+    ast.ConjunctionExpression: _conjunction,
+    ast.TupleExpression: _tuple_type,
+    ast.FunctionTypeExpression: _function_type,
     ast.ModifiedType: _modified_type,
     ast.Missing: lambda scope, node: fail(node),
 }

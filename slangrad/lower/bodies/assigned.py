@@ -30,20 +30,22 @@ def _roots(program: CheckedProgram, node: ast.Node) -> Iterator[Key]:
     form = node.ref if isinstance(node, ast.Expression) else None
     if isinstance(form, (checked.Assignment, checked.Update)):
         yield from _root(form.place)
-    elif isinstance(form, checked.Call):
+    elif isinstance(form, checked.FunctionCall):
         yield from _call_roots(program, form)
     elif isinstance(form, checked.AddressOf):
         yield from _root(form.place)
-    elif isinstance(form, (checked.Property, checked.Subscript)) and _reading_mutates(program, form):
+    elif isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)) and _reading_mutates(
+        program, form
+    ):
         yield from _root(form.base)
 
 
-def _reading_mutates(program: CheckedProgram, form: checked.Property | checked.Subscript) -> bool:
+def _reading_mutates(program: CheckedProgram, form: checked.PropertyAccess | checked.SubscriptAccess) -> bool:
     accessors = getattr(form.reference.declaration, "accessors", ())
     return any(accessor.name in ("get", "ref") and program.info(accessor).mutating for accessor in accessors)
 
 
-def _call_roots(program: CheckedProgram, form: checked.Call) -> Iterator[Key]:
+def _call_roots(program: CheckedProgram, form: checked.FunctionCall) -> Iterator[Key]:
     if isinstance(form.function, checked.Derivative):
         directions = [p.direction for p in form.function.signature.parameters]
         mutates = form.this is not None

@@ -47,7 +47,7 @@ def effect(f: Frame, node: ast.Expression) -> None:
             f.effect(node.right)
         elif isinstance(node, ast.NoDiff):
             _without_derivative(f, node.operand)
-        elif isinstance(node.ref, (checked.Call, checked.Try)):
+        elif isinstance(node.ref, (checked.FunctionCall, checked.TriedCall)):
             _called(f, node.ref)
         elif isinstance(node.ref, checked.Convert) and node.type is VOID:
             f.effect(node.ref.operand)
@@ -86,7 +86,7 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
     """Neither the value nor the outputs of a call carry a derivative; None for a void call."""
     while isinstance(node, ast.Paren) and node.conversion is None:
         node = node.inner
-    if not isinstance(node.ref, (checked.Call, checked.Try)):
+    if not isinstance(node.ref, (checked.FunctionCall, checked.TriedCall)):
         return f.detached(f.value(node))
     with f.at(node.span):
         value = _called(f, node.ref, cut=True)
@@ -173,8 +173,8 @@ def _without_address(place: Place) -> tuple[str, str, str]:
     return "E0705", "a value that is not stored has", "store it in a variable first"
 
 
-def _called(f: Frame, form: checked.Call | checked.Try, cut: bool = False) -> Value | None:
-    if isinstance(form, checked.Try):
+def _called(f: Frame, form: checked.FunctionCall | checked.TriedCall, cut: bool = False) -> Value | None:
+    if isinstance(form, checked.TriedCall):
         return throwing.lower_try(f, form, cut)
     return calls.lower_call(f, form, cut)
 
@@ -238,7 +238,7 @@ def part(f: Frame, part: checked.Part) -> Value:
         return f.b.zero(f.type(part.type))
     if isinstance(part, checked.FieldDefault):
         return defaults.field_default(f, part.reference)
-    if isinstance(part, checked.Call):
+    if isinstance(part, checked.FunctionCall):
         value = calls.lower_call(f, part)
         assert value is not None
         return value
@@ -283,8 +283,8 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.Constant:  _constant,
     checked.Discriminator: _of_associated_type,
     checked.AddressOf: _address_of,
-    checked.Call:      _call,
-    checked.Try:       _call,
+    checked.FunctionCall:      _call,
+    checked.TriedCall:       _call,
     checked.Operator:  _operator,
     checked.Assignment:     _store,
     checked.Update:    _update,

@@ -44,7 +44,7 @@ def _swizzle(f: Frame, form: checked.Swizzle, node: ast.Expression) -> Place:
     return SwizzlePlace(f.place(form.base).for_parts(f), form.components, f.type(node.type))
 
 
-def _subscript(f: Frame, form: checked.Subscript, node: ast.Expression) -> Place:
+def _subscript(f: Frame, form: checked.SubscriptAccess, node: ast.Expression) -> Place:
     return accessed(f, form.reference, form.base, form.arguments, f.type(node.type))
 
 
@@ -59,8 +59,8 @@ PLACES: dict[type, Callable[[Frame, OfClass, ast.Expression], Place]] = {
     checked.Element:      _element,
     checked.Swizzle:      _swizzle,
     checked.Dereference:  lambda f, form, node: behind_pointer(f, f.value(form.pointer)),
-    checked.Property:     lambda f, form, node: accessed(f, form.reference, form.base, (), f.type(node.type)),
-    checked.Subscript:    _subscript,
+    checked.PropertyAccess:     lambda f, form, node: accessed(f, form.reference, form.base, (), f.type(node.type)),
+    checked.SubscriptAccess:    _subscript,
     checked.Global:       lambda f, form, node: place_of_global(f, form.reference, node.span),
 }
 # fmt: on

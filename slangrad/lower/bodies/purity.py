@@ -86,10 +86,10 @@ def _touches_nothing(f: Frame, node: ast.Expression, seen: Substitution) -> bool
         return not _is_pointer(form.base)
     if isinstance(form, checked.Global):
         return not _is_written(f, form, seen)
-    if isinstance(form, checked.Call):
+    if isinstance(form, checked.FunctionCall):
         function = form.function
         return isinstance(function, DeclRef) and is_memory_free(f, f.program.resolve(function, seen))
-    if isinstance(form, (checked.Property, checked.Subscript)):
+    if isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)):
         return _accessors_are_memory_free(f, f.program.resolve(form.reference, seen))
     if isinstance(form, checked.Update) and form.function is not None:
         return is_memory_free(f, f.program.resolve(form.function, seen))

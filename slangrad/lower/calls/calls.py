@@ -23,7 +23,7 @@ from slangrad.syntax import ast
 
 
 def lower_call(
-    f: Frame, form: checked.Call, cut: bool = False, thrown: tuple[Place, ...] = ()
+    f: Frame, form: checked.FunctionCall, cut: bool = False, thrown: tuple[Place, ...] = ()
 ) -> Value | None:
     """The value of a call; None when it is void. `cut`: no derivative passes through it. `thrown`: the variables
     that receive an error."""

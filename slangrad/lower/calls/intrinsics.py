@@ -30,7 +30,7 @@ Rule = Callable[[Frame, str, list[Place], Type | None], Value | None]
 
 
 def lower_intrinsic(
-    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.Call
+    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.FunctionCall
 ) -> Value | None:
     if info.intrinsic == "print":
         prints.lower_print(f, form)

@@ -147,11 +147,11 @@ class _Search:
         f = self.f
         if isinstance(form, checked.AddressOf):
             function.by_address |= set(_root(f, form.place, seen))
-        elif isinstance(form, checked.Call) and isinstance(form.function, DeclRef):
+        elif isinstance(form, checked.FunctionCall) and isinstance(form.function, DeclRef):
             resolved = f.program.resolve(form.function, seen)
             this = [form.this] if f.program.info(resolved.declaration).this_type is not None else []
             self._pass_parameters(function, resolved, [*this, *form.arguments], seen)
-        elif isinstance(form, (checked.Property, checked.Subscript)) and form.base is not None:
+        elif isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)) and form.base is not None:
             resolved = f.program.resolve(form.reference, seen)
             for accessor in getattr(resolved.declaration, "accessors", ()):
                 self._pass_parameters(function, DeclRef(accessor, resolved.substitution), [form.base], seen)
@@ -208,7 +208,7 @@ def _leads_elsewhere(f: Frame, place: object, seen: Substitution) -> bool:
     """Whether the memory is behind something that the variable holds, as an element of a buffer is."""
     while isinstance(place, ast.Expression):
         form = place.ref
-        if isinstance(form, (checked.Property, checked.Subscript)):
+        if isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)):
             declared = f.program.resolve(form.reference, seen).declaration
             refers = [x for x in getattr(declared, "accessors", ()) if x.name in ("ref", "__atomic")]
             if refers and all(accessor.is_marked("nonmutating") for accessor in refers):

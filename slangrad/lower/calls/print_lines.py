@@ -24,7 +24,7 @@ TEXT = "PrintableString"
 _KINDS = {"signed": "i", "unsigned": "u", "float": "f"}
 
 
-def lower_print(f: Frame, form: checked.Call) -> None:
+def lower_print(f: Frame, form: checked.FunctionCall) -> None:
     literal = literal_format(f, form, "print")
     if literal is None:
         return

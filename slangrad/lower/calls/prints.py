@@ -42,7 +42,7 @@ _FLOATS = frozenset("fFeEgGaA")
 
 
 def literal_format(
-    f: Frame, form: checked.Call, name: str, subject: str = "the format"
+    f: Frame, form: checked.FunctionCall, name: str, subject: str = "the format"
 ) -> ast.StringLiteral | None:
     """The format, which must stand where it is used."""
     first = form.arguments[0]
@@ -58,7 +58,7 @@ def number_of_text(f: Frame, text: str) -> Value:
     return f.b.constant(U32, text_hash(text))
 
 
-def lower_print(f: Frame, form: checked.Call) -> None:
+def lower_print(f: Frame, form: checked.FunctionCall) -> None:
     literal = literal_format(f, form, "printf")
     if literal is None:
         return

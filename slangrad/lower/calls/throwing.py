@@ -44,7 +44,7 @@ def leave_handler(f: Frame) -> tuple[Value, Value | None]:
     return f.variables.pop(handler.threw), f.variables.pop(handler.error, None)
 
 
-def lower_try(f: Frame, form: checked.Try, cut: bool = False) -> Value | None:
+def lower_try(f: Frame, form: checked.TriedCall, cut: bool = False) -> Value | None:
     """The value of a call; after a throw the rest of the statement does not run."""
     threw, error = places(f, form.handler)
     value = lower_call(f, form.call.ref, cut, (threw, error))

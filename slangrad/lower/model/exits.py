@@ -106,7 +106,7 @@ def _thrown_out_of(f: Frame, node: ast.Node) -> Iterator[Key]:
     """The variables of the handlers around."""
     for inner in walk(node):
         form = inner if isinstance(inner, ast.Throw) else getattr(inner, "ref", None)
-        if isinstance(form, (ast.Throw, checked.Try)):
+        if isinstance(form, (ast.Throw, checked.TriedCall)):
             yield from error_keys(f, form.handler)
 
 

@@ -43,7 +43,9 @@ def root_of_place(place: ast.Expression | checked.ThisValue | None, is_followed:
             place = place.inner
         elif isinstance(form, checked.Expansion):
             place = form.pattern
-        elif isinstance(form, checked.Call) and is_followed:  # a subscript or method that gives a place
+        elif (
+            isinstance(form, checked.FunctionCall) and is_followed
+        ):  # a subscript or method that gives a place
             place = form.this
         else:
             place = getattr(form, "base", None)

@@ -212,17 +212,17 @@ class OptionalType(Expression):  # `T?`.
     element: Expression
 
 @node
-class ConjunctionType(Expression):  # `IFoo & IBar`.
+class ConjunctionExpression(Expression):  # `IFoo & IBar`.
     left: Expression
     right: Expression
 
 @node
-class Tuple(Expression):  # `(int, float)`; under `#lang 2026` in expressions too: `(a, b)`.
+class TupleExpression(Expression):  # `(int, float)`; under `#lang 2026` in expressions too: `(a, b)`.
     elements: list[Expression]
 
 # `functype(int, inout float) -> float`; parameter modes are ModifiedType("inout", ...).
 @node
-class FunctionType(Expression):
+class FunctionTypeExpression(Expression):
     parameters: list[Expression]
     result: Expression
 

@@ -93,7 +93,7 @@ class AtomParser(TypeParser):
         elements = self.parse_list(opener, ")", self._parse_parenthesized)
         span = self.span_from(opener)
         if self.language >= TUPLES_SINCE and len(elements) != 1:
-            return ast.Tuple(span, elements)
+            return ast.TupleExpression(span, elements)
         if not elements:
             raise self.error("E0202", "expected an expression between '(' and ')'", span)
         return ast.Paren(span, elements[0])

@@ -104,7 +104,7 @@ class TypeParser(Cursor):
         while self.kind == "&":
             self.advance()
             right = self._parse_modified_type()
-            left = ast.ConjunctionType(self.span_from(start), left, right)
+            left = ast.ConjunctionExpression(self.span_from(start), left, right)
             length += 1
             self.count_chain(length)
         self.leave()
@@ -216,12 +216,12 @@ class TypeParser(Cursor):
         elements = self._parse_type_list()
         if self.kind == "->":
             return self._parse_function_type(start, elements)
-        return elements[0] if len(elements) == 1 else ast.Tuple(self.span_from(start), elements)
+        return elements[0] if len(elements) == 1 else ast.TupleExpression(self.span_from(start), elements)
 
     def _parse_function_type(self, start: Token, parameters: list[ast.Expression]) -> ast.Expression:
         self.expect("->", "after the parameters of a function type")
         result = self.parse_type()
-        return ast.FunctionType(self.span_from(start), parameters, result)
+        return ast.FunctionTypeExpression(self.span_from(start), parameters, result)
 
     def _parse_type_list(self) -> list[ast.Expression]:
         opener = self.expect("(", "before the types")
