@@ -325,7 +325,10 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     assert unit.program.arguments is not None
     group = unit.function.attributes["group_size"] if runs_in_groups(unit.function) else None
     (*functions, kernel), sites = number_sites(unit.in_ir)
-    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
+    options = unit.options
+    if unit.function.attributes.get("precise"):
+        options = replace(options, contraction=False, fast_math=False)
+    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, options)
 
 
 def _title(request: CompileRequest) -> str:

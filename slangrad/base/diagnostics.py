@@ -70,7 +70,7 @@ CODES: dict[str, str] = {
     "E0323": "unsuitable type",
     "E0324": "accessor",
     "E0325": "infinite size",
-    "E0326": "import in a circle",
+    "E0326": "module that imports itself",
     "E0327": "module not found",
     "E0328": "unknown attribute",
     "E0329": "argument of an attribute",
@@ -136,6 +136,7 @@ CODES: dict[str, str] = {
     "E0906": "number that is not finite",
     "E0907": "null pointer, or pointer outside of its buffer",
     "E0908": "out of memory on a device",
+    "E0909": "atomic operation on converted texels",
     # E10  calls from Python
     "E1001": "unsupported Python type",
     "E1002": "no candidate takes these arguments",

@@ -39,8 +39,12 @@ class ModuleFileError(ValueError):
         self.note = note
 
 
+CIRCLE = "circle "  # begins the meaning of an import that leads back to its importer
+
+
 class Lookup(NamedTuple):
-    """A name in a text, its file, and its meaning: the key of a module, or the digest of a file."""
+    """A name in a text, its file, and its meaning: the key of a module, or the digest of a file. In a circle of imports
+    the meaning is CIRCLE and the digest of the module's text, as no key is known before the other."""
 
     kind: str
     name: str

@@ -56,6 +56,7 @@ RECURSION_DEPTH = "recursion_depth"
 TYPE_OF_VALUE = "type of a value"
 NOT_FINITE = "not finite"
 POINTER = "pointer"
+CONVERTED = "converted texels"
 FIRST_PAGE = 4096  # no memory begins below
 ANYWHERE = (1 << 63) - 1  # places from there on that a pointer may lead to
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.disk.store import content_key
-from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
+from slangrad.base.module_file import CIRCLE, FILE, LINK, MODULE, Macros, Origin
 from slangrad.base.options import Options, store_of
 from slangrad.base.progress import shown
 from slangrad.base.records import record
@@ -70,6 +70,17 @@ class CheckedModule:
         return modules
 
 
+@record
+class Loading:
+    """A module whose imports are being loaded. `lowest`: the first module in the list of these that an import led back
+    to. `waiting`: modules that are complete when this one is, as they import it."""
+
+    key: str
+    module: CheckedModule
+    lowest: int
+    waiting: list[tuple[CheckedModule, list[ast.Declaration]]] = field(default_factory=list)
+
+
 class CheckedProgram(Checker):
     """Modules that can import each other, the standard library among them."""
 
@@ -85,7 +96,8 @@ class CheckedProgram(Checker):
         self.files = Files(include_paths) if files is None else files
         self.defines = dict(defines or {})
         self.modules: dict[str, CheckedModule] = {}
-        self._loading: list[str] = []
+        self._loading: list[Loading] = []
+        self._waiting: dict[str, tuple[CheckedModule, int]] = {}  # those of all that are being loaded, by key
         self._links: dict[str, list[CheckedModule]] = {}  # the modules that export a name
         self._linked: dict[CheckedModule, CheckedModule] = {}
         self._trace = DependencyTrace(self)
@@ -162,11 +174,11 @@ class CheckedProgram(Checker):
     def _again(self, module: CheckedModule) -> CheckedModule:
         """A module with the links; itself if they do not change it."""
         if module not in self._linked:
+            self._linked[module] = module  # where imports lead back to it
             changed = any(
                 can_be_linked(member, self._links) for part in module.files for member in part.members
             )
             changed |= any(self._again(imported) is not imported for imported in module.imports)
-            self._linked[module] = module
             if changed:
                 name = f"{module.name}@{len(self.modules)}"
                 self._linked[module] = self._add(name, module.declaration.source, module.path, module.added)
@@ -224,6 +236,7 @@ class CheckedProgram(Checker):
                 module: CheckedModule | None = work()
             finally:
                 self._loading.clear()
+                self._waiting.clear()
                 self._trace.forget()
         if self.reporter.has_errors:
             for name in (
@@ -245,7 +258,8 @@ class CheckedProgram(Checker):
         main = self._parse(source, path)
         scope = ModuleScope(self, self._standard, name)
         module = CheckedModule(name, main, scope, [main], [], path, added)
-        self._loading.append(name)
+        loading = Loading(name, module, len(self._loading))
+        self._loading.append(loading)
         self._gather_files(module, main, module.path)
         replaced = [] if added is None else self._put_file(module, added)
         if self._links:
@@ -262,20 +276,45 @@ class CheckedProgram(Checker):
             scope.see_as([imported.scope for imported in module.imports])
         self._identify(module)
         self._load_parts(module)
-        importer, scope.view = self.view, self._view_of(scope)
-        self._extend(scope, module.files)
-        for declaration in replaced:
-            if isinstance(declaration, ast.Function):
-                _check_given(self, scope, declaration)
-        if not any(diagnostic.is_error for diagnostic in self.reporter.diagnostics):
-            self.modules[name] = module
-            if main.module_name:
-                self.modules.setdefault(main.module_name, module)
-        if not is_standard(path):  # bodies of the library are checked when they are needed
-            self._check_module(module)
         self._loading.pop()
-        self.view = importer if self._loading else self.view
+        loading.waiting.append((module, replaced))
+        if loading.lowest < len(self._loading):  # it imports a module that is being loaded
+            outer = self._loading[-1]
+            outer.lowest = min(outer.lowest, loading.lowest)
+            outer.waiting += loading.waiting
+            self._waiting[name] = module, loading.lowest
+        else:
+            self._complete(loading.waiting)
         return module
+
+    def _complete(self, circle: list[tuple[CheckedModule, list[ast.Declaration]]]) -> None:
+        """Check a module whose imports are there, or all modules of a circle."""
+        importer = self.view
+        if len(circle) > 1:
+            keys = sorted(module.key for module, _ in circle)
+            for module, _ in circle:
+                module.key = content_key(module.key, keys)
+                for imported in list(module.imports):
+                    _see(module, _reexported(imported))
+        for module, _ in circle:
+            self._waiting.pop(module.name, None)
+            module.scope.view = self._view_of(module.scope)
+        for module, _ in circle:
+            self._extend(module.scope, module.files)
+        for module, replaced in circle:
+            self.view = module.scope.view
+            for declaration in replaced:
+                if isinstance(declaration, ast.Function):
+                    _check_given(self, module.scope, declaration)
+            if not any(diagnostic.is_error for diagnostic in self.reporter.diagnostics):
+                self.modules[module.name] = module
+                if module.declaration.module_name:
+                    self.modules.setdefault(module.declaration.module_name, module)
+        for module, _ in circle:
+            self.view = module.scope.view
+            if not is_standard(module.path):  # bodies of the library are checked when they are needed
+                self._check_module(module)
+        self.view = importer if self._loading else self.view
 
     def _identify(self, module: CheckedModule) -> None:
         source, macros = module.declaration.source, self._macros(module.path)
@@ -383,13 +422,28 @@ class CheckedProgram(Checker):
             return
         imported = self._again(imported) if self._links else imported
         module.scope.linked.pop(imported.scope, None)  # all of it is visible
-        self._trace.note(MODULE, node.path, str(module.path or ""), imported.key)
+        self._trace.note(MODULE, node.path, str(module.path or ""), self._meaning(imported))
         if imported in module.imports:
             return
-        for visible in [imported, *_reexported(imported)]:
-            if visible not in module.imports:
-                module.imports.append(visible)
-                module.scope.imports.append(visible.scope)
+        _see(module, [imported, *_reexported(imported)])
+
+    def _meaning(self, imported: CheckedModule) -> str:
+        """The key of a module; in a circle of imports it is not known yet."""
+        open_modules = [loading.module for loading in self._loading]
+        if imported in open_modules or imported.name in self._waiting:
+            return CIRCLE + imported.declaration.source.digest
+        return imported.key
+
+    def _find_open(self, key: str) -> CheckedModule | None:
+        """A module that an import leads back to."""
+        for place, loading in enumerate(self._loading):
+            if loading.key == key:
+                self._loading[-1].lowest = min(self._loading[-1].lowest, place)
+                return loading.module
+        module, lowest = self._waiting.get(key, (None, 0))
+        if module is not None:
+            self._loading[-1].lowest = min(self._loading[-1].lowest, lowest)
+        return module
 
     def _find_module(self, name: str, importer: Path | None, span: Span | None) -> CheckedModule | None:
         kept = self.modules.get(name)
@@ -399,13 +453,14 @@ class CheckedProgram(Checker):
         if source is None:
             return None
         key = str(path) if path is not None else name
-        if key in self._loading:
+        if self._loading and self._loading[-1].key == key:
             self.error("E0326", f"'{name}' imports itself", span)
             return None
-        module = self.modules.get(key)
+        module = self.modules.get(key) or self._find_open(key)
         if module is None:
             module = self._add(key, source, path)
-        self.modules[name] = module
+        if key in self.modules:  # else it waits for the others of its circle
+            self.modules[name] = module
         return module
 
     def _parse(self, source: SourceFile, path: Path | None = None) -> ast.Module:
@@ -487,8 +542,10 @@ def _taken_out(module: CheckedModule, exported: Iterable[str]) -> list[ast.Decla
     return replaced
 
 
-def _reexported(module: CheckedModule) -> list[CheckedModule]:
-    """The modules that a module imports with `__exported import`."""
+def _reexported(module: CheckedModule, seen: tuple[CheckedModule, ...] = ()) -> list[CheckedModule]:
+    """The modules that a module imports with `__exported import`, but for those that were seen."""
+    if module in seen:
+        return []
     wanted = {
         member.path
         for part in module.files
@@ -496,7 +553,16 @@ def _reexported(module: CheckedModule) -> list[CheckedModule]:
         if isinstance(member, ast.Import) and member.has("__exported")
     }
     reexported = [imported for imported in module.imports if wanted & _names_of(imported)]
-    return reexported + [deeper for imported in reexported for deeper in _reexported(imported)]
+    return reexported + [
+        deeper for imported in reexported for deeper in _reexported(imported, (*seen, module))
+    ]
+
+
+def _see(module: CheckedModule, others: Iterable[CheckedModule]) -> None:
+    for visible in others:
+        if visible not in module.imports:
+            module.imports.append(visible)
+            module.scope.imports.append(visible.scope)
 
 
 def _names_of(module: CheckedModule) -> set[str]:

@@ -47,6 +47,7 @@ def best_of(
     simulations: dict[str, Timeline] = {}
     refused: GraphError | None = None
     for stages in (n for n in range(1, workers + 1) if workers % n == 0):
+        # Keywords of a function that has others.
         sizes: Any = {"data": workers // stages, **({"stages": stages} if stages > 1 else {})}
         cluster = graph.cluster(workers, links, workers_per_host, **sizes)
         name = ", ".join(f"{axis}={n}" for axis, n in sizes.items())

@@ -20,6 +20,7 @@ from slangrad import CallError
 from slangrad.base.late import Late
 from slangrad.base.process.warn import warn
 from slangrad.graph.arrays.array import Array, checked_type, lifted
+from slangrad.graph.arrays.captured import Counting, assumptions
 from slangrad.graph.arrays.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.arrays.trees import (
     PyTree,
@@ -118,21 +119,28 @@ class Plans(Generic[P]):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._plans: dict[object, P] = {}
+        self._plans: dict[object, tuple[P, list[Counting]]] = {}
 
     def of(self, key: object, make: Callable[[], P]) -> P:
-        """GraphError (E1043) for keys that cannot be hashed."""
+        """A plan is made anew if what it assumes is no longer so. GraphError (E1043) for keys that cannot be hashed."""
         try:
-            plan = self._plans.get(key)
+            known = self._plans.get(key)
         except TypeError as error:
             advice = "arguments are arrays, and values that can be hashed"
             raise GraphError("E1043", f"arguments: {error}", advice) from None
-        if plan is None:
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.pop(next(iter(self._plans)), None)
-                advice = "a number that changes from call to call is an input as np.float32(x)"
-                warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
-            plan = self._plans[key] = make()
+        broken: list[np.ndarray] = []
+        if known is not None:
+            plan, assumed = known
+            broken = [assumption.array for assumption in assumed if not assumption.holds()]
+            if not broken:
+                return plan
+        elif len(self._plans) >= MOST_PLANS:
+            self._plans.pop(next(iter(self._plans)), None)
+            advice = "a number that changes from call to call is an input as np.float32(x)"
+            warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
+        with assumptions(broken) as assumed:
+            plan = make()
+        self._plans[key] = plan, assumed
         return plan
 
 

@@ -48,7 +48,7 @@ _CHANNELS: dict[PixelFormat, tuple[str, ...]] = {
 }  # fmt: skip
 _BY_COUNT = {1: PixelFormat.y, 2: PixelFormat.ya, 3: PixelFormat.rgb, 4: PixelFormat.rgba}
 _BY_NAMES = {names: kind for kind, names in _CHANNELS.items()}
-_TYPES: dict[DataType, np.dtype[Any]] = {
+_TYPES: dict[DataType, np.dtype[Any]] = {  # dtypes of several kinds
     kind: np.dtype(kind.name) for kind in DataType if kind not in (DataType.void, DataType.bool)
 }
 _TYPE_OF = {dtype: kind for kind, dtype in _TYPES.items()}
@@ -357,7 +357,7 @@ def _mixed(values: AnyArray, names: tuple[str, ...], wanted: tuple[str, ...]) ->
     return np.stack([channels[name] for name in wanted], -1)
 
 
-def _numbers_of(values: AnyArray, target: np.dtype[Any]) -> AnyArray:
+def _numbers_of(values: AnyArray, target: np.dtype[Any]) -> AnyArray:  # of any kind
     if target.kind == "f":
         return values.astype(target)
     largest = int(np.iinfo(target).max)

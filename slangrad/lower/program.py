@@ -46,6 +46,8 @@ def _lower_kernel(
     lowered = lowering.finish()
     lowering.reporter.raise_if_errors()
     note_wave_size(lowered, entry)
+    if lowering.is_precise:
+        entry.attributes["precise"] = True
     lowered.add(entry)
     lowered.arguments = lowering.parameters.block()
     return lowered, entry.name, lowering.parameters.names

@@ -22,6 +22,7 @@ from slangrad.base.diagnostics import CODES
 from slangrad.base.late import Late
 from slangrad.base.options import (
     ANYWHERE,
+    CONVERTED,
     FIRST_PAGE,
     NOT_FINITE,
     POINTER,
@@ -118,6 +119,19 @@ class KernelTypeError(KernelReport, TypeError):
         message = f"a '{names[number]}' was passed where only a '{wanted}' can be"
         note = "; a value that belongs to the type of one object was passed to an object of another"
         super().__init__(kernel, site, message, note)
+
+
+class ConvertedTexelError(KernelTypeError):
+    """An atomic operation on a texel that is not stored as the kernel sees it. It was not done."""
+
+    code = "E0909"
+
+    def __init__(self, kernel: str, site: Site) -> None:
+        message = (
+            "atomic operations need texels that are stored as the kernel sees them, and these are converted"
+        )
+        note = "; use a texture of r32_uint, r32_sint, r32_float, or another format of 32 bits"
+        KernelReport.__init__(self, kernel, site, message, note)
 
 
 class NotFiniteError(KernelReport, FloatingPointError):
@@ -221,6 +235,8 @@ def exception_of(
         return KernelRecursionError(kernel, site, failure.extent - 1)
     if failure.error == BOUNDS and site.text.startswith(TYPE_OF_VALUE):
         return KernelTypeError(kernel, site, failure.index - 1)
+    if failure.error == BOUNDS and site.text == CONVERTED:
+        return ConvertedTexelError(kernel, site)
     if failure.error == BOUNDS and site.text == POINTER:
         return PointerError(kernel, site, failure.index, failure.extent)
     if failure.error == BOUNDS and site.text == NOT_FINITE:

@@ -138,12 +138,12 @@ class _GroupSplit:
                 continue
             if op is not None and (op.name == "alloc" or _is_variable(op)):
                 self._moved[value] = None
-            elif op is not None and self._is_made_again(value, op):
+            elif op is not None and self._is_made_again(value):
                 self._need(op.operands)
             elif op is not None and not self.values.holds_barrier(op):
                 self._kept[value] = None
 
-    def _is_made_again(self, value: Value, op: Op) -> bool:
+    def _is_made_again(self, value: Value) -> bool:
         """Addresses of a thread's own memory are always made again, never kept."""
         local = isinstance(value.type, Pointer) and value.type.space == "local"
         return local or self._cost(value) <= CHEAP

@@ -117,7 +117,7 @@ def find_sums(flat: FlatKernel) -> GpuSummed:
     context = PassContext(flat.options)
     finish = sums.finish and TIDYING.over(sums.finish, context)
     sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=finish)
-    return GpuSummed(flat, sums, called if sums.literal is None else (*called, sums.literal))
+    return GpuSummed(flat, sums, called if sums.fallback is None else (*called, sums.fallback))
 
 
 def _without_checks_in_loops(flat: FlatKernel) -> FlatKernel:

@@ -76,11 +76,11 @@ class ResourceState(Enum):
 READ_WRITE = BufferUsage.shader_resource | BufferUsage.unordered_access
 
 
-def runtime_of(device: object, argument: str = "device") -> Device:
+def runtime_of(device: object) -> Device:
     """The runtime device of a user's device; TypeError for other objects."""
     runtime = getattr(device, "runtime", None)
     if not isinstance(runtime, Device):
-        raise TypeError(f"{argument}: expected a device, as create_device() gives one, not {device!r}")
+        raise TypeError(f"device: expected a device, as create_device() gives one, not {device!r}")
     return runtime
 
 

@@ -264,7 +264,7 @@ def texel_form(format: Enum) -> TexelForm | None:
     if info.type is FormatType.unknown:
         return None
     row = _CODES.get((info.type, info.channel_bit_count[0]))
-    odd = not info.has_equal_channel_bits() or info.is_depth_stencil() or info.is_compressed
+    odd = not info.has_equal_channel_bits() or info.is_stencil or info.is_compressed
     if row is None or odd or "x" in info.name:
         element = element_of(format)
         assert element is not None

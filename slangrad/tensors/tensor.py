@@ -506,7 +506,7 @@ def _shared(device: object, array: AnyArray, element: Type | None) -> SharedArra
     return None if runtime_of(device).host_view(whole, None) is None else memory
 
 
-def _named(dtype: object, program_layout: Any) -> object:
+def _named(dtype: object, program_layout: Any) -> object:  # a class of `api`
     """A dtype; the type of that name if the SlangProgramLayout has one."""
     if program_layout is None or not isinstance(dtype, str):
         return dtype

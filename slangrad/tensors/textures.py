@@ -456,7 +456,9 @@ class TextureViewDesc:
     def of(
         desc: TextureViewDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]
     ) -> TextureViewDesc:
-        """A copy of a desc, or of a dict of its fields, with other values for those that are named."""
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
+        other objects and names.
+        """
         if not isinstance(desc, (TextureViewDesc, Mapping, type(None))):
             raise TypeError(f"desc: expected a TextureViewDesc or a dict, not {desc!r}")
         values = {**(desc if isinstance(desc, Mapping) else {}), **named}

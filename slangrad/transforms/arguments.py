@@ -116,7 +116,7 @@ class Attacher:
         if isinstance(value, HostArray):
             return self._host_array(value, tangent, leaf, label)
         if isinstance(value, (float, np.floating)):
-            return self._pair(float(value), None if tangent is None else _number(tangent, label), label)
+            return self._pair(float(value), None if tangent is None else _number(tangent, label))
         if isinstance(value, dict):
             return self._dict(value, tangent, index, path, label)
         if isinstance(value, list):
@@ -137,7 +137,7 @@ class Attacher:
 
     # --- kinds of values
 
-    def _pair(self, value: object, tangent: object, label: str) -> Attached:
+    def _pair(self, value: object, tangent: object) -> Attached:
         pair = DiffPair(value, tangent)
         return Attached(pair, lambda: pair.grad)
 
@@ -147,7 +147,7 @@ class Attacher:
             return self._no_derivative(value, tangent, label)
         moved = None if tangent is None else _as_host_array(kind, tangent, label)
         if leaf is None or leaf.dims == 0:
-            return self._pair(value, moved, label)
+            return self._pair(value, moved)
         return self._new(value.data, None if moved is None else moved.data, kind.dtype, label, kind.of)
 
     def _array(self, value: AnyArray, tangent: object, leaf: Leaf | None, label: str) -> Attached:

@@ -247,6 +247,25 @@ def test_modules_in_files(tmp_path: Path) -> None:
     assert scaled(folder, known=False) == 60
 
 
+def test_modules_that_import_each_other(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    texts = {
+        "main": "import left; import right; float scaled(float x) { return x * leftHand(2) + right(); }",
+        "left": "import right; import deep; float leftHand(int n) { return n == 0 ? deep() : rightHand(n - 1); }",
+        "right": "import left; float right() { return 1; } float rightHand(int n) { return leftHand(n) + 1; }",
+        "deep": "import left; float deep() { return 3; }",
+    }
+    files(folder, **texts)
+    assert scaled(folder, known=False) == 11
+    assert scaled(folder, known=True) == 11
+    files(folder, deep=texts["deep"].replace("3", "4"))
+    assert scaled(folder, known=False) == scaled(folder, known=True) == 13
+    files(folder, right=texts["right"].replace("n) + 1", "n) + 2"))
+    assert scaled(folder, known=False) == scaled(folder, known=True) == 17
+    files(folder, **texts)
+    assert scaled(folder, known=False) == 11
+
+
 def test_a_new_file_that_comes_first_is_noticed(tmp_path: Path) -> None:
     near, far = tmp_path / "near", tmp_path / "far"
     files(

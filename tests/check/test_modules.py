@@ -139,6 +139,40 @@ def test_what_is_not_found(tmp_path: Path) -> None:
     assert error(program, "nothing") == "E0327: there is no module 'nothing'"
 
 
+CIRCLE = {
+    "main": "import first; import third; int f() { return a() + b() + c(); }",
+    "first": "import second; import third; __exported import second; int a() { return b() + c(); }",
+    "second": "import first; import apart; int b() { return 1 + one(); }",
+    "third": 'import "second"; __exported import first; int c() { return a() + b(); }',
+    "apart": "int one() { return 1; }",
+}
+
+
+def keys(folder: Path, start: str, **changed: str) -> dict[str, str]:
+    """Those of all modules, where one of them is loaded first."""
+    program = write(folder, **(CIRCLE | changed))
+    program.load_module(start)
+    return {name: program.load_module(name).key for name in CIRCLE}
+
+
+def test_the_key_of_a_module_in_a_circle_has_all_texts_of_the_circle(tmp_path: Path) -> None:
+    before = keys(tmp_path, "main")
+    assert len(set(before.values())) == len(before)
+    for start in CIRCLE:
+        assert keys(tmp_path, start) == before
+    for name in CIRCLE:
+        after = keys(tmp_path, "main", **{name: f"{CIRCLE[name]} int more() {{ return 2; }}"})
+        same = {other for other in CIRCLE if after[other] == before[other]}
+        assert same == ({"apart", "first", "second", "third"} if name == "main" else {"apart"} - {name})
+
+
+def test_errors_in_a_circle_are_reported_once(tmp_path: Path) -> None:
+    program = write(tmp_path, **(CIRCLE | {"third": "import first; int c() { return unknown; }"}))
+    assert error(program, "main") == "E0301: 'unknown' is not declared"
+    assert error(program, "second") == "E0301: 'unknown' is not declared"
+    assert program.load_module("apart").name.endswith("apart.slang")
+
+
 def test_errors_of_an_import_are_reported_where_they_are(tmp_path: Path) -> None:
     program = write(tmp_path, main="import bad; void f() {}", bad="void g() { unknown; }")
     with pytest.raises(CompileError) as caught:

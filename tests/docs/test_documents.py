@@ -65,6 +65,14 @@ def test_all_settings_are_explained():
     assert {name for name in settings if f"| `SLANGRAD_{name.upper()}` |" not in text} == set()
 
 
+def test_each_variable_of_a_page_is_read():
+    code = "\n".join(path.read_text() for path in (ROOT / "slangrad").rglob("*.py"))
+    fields = {f"SLANGRAD_{name.upper()}" for name in Options.__dataclass_fields__}
+    named = {name for page in DOCUMENTS for name in re.findall(r"SLANGRAD_[A-Z_]*[A-Z]", page.read_text())}
+    assert len(named) > 20
+    assert {name for name in named - fields if f'"{name}"' not in code} == set()
+
+
 def test_all_stages_are_explained():
     text = (ROOT / "docs/cli.md").read_text()
     names = [stage.name for stage in (*COMMON, *TARGETS["cpu"].tail)]

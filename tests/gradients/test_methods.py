@@ -14,13 +14,13 @@ from tests.gradients.library import METHODS, methods
 READS = (
     "t.load(at)", "t.load(int2(2, 1))", "t.load(1, 2)", "t.load(uint2(2, 1))",
     "t[at]", "t[int2(2, 1)]", "t[1, 2]",
-    "t.get(at)", "t.get(1, 2)", "t.getv(int2(2, 1))",
+    "t.get(at)", "t.get(1, 2)", "t.getv(int2(2, 1))", "t.get({ 1, 2 })", "t.getv({ 2, 1 })",
     "t.load_once(at)", "t.load_once(int2(2, 1))", "t.load_uniform(at)", "t.load_uniform(int2(2, 1))",
 )
 WRITES = (
     "t.store(at, y)", "t.store(int2(2, 1), y)", "t.store(1, 2, y)",
     "t[at] = y", "t[int2(2, 1)] = y", "t[1, 2] = y",
-    "t.set(at, y)", "t.set(1, 2, y)", "t.setv(int2(2, 1), y)",
+    "t.set(at, y)", "t.set(1, 2, y)", "t.setv(int2(2, 1), y)", "t.set({ 1, 2 }, y)", "t.setv({ 2, 1 }, y)",
 )
 # fmt: on
 

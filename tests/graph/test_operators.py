@@ -80,6 +80,7 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "conv":         (lambda t, n: graph.conv2d(t[None], n[:, :4].reshape(3, 2, 2, 2), n[0, 4], stride=(1, 2), padding=(1, 2), dilation=(2, 1)), (T, N)),
     "take_along":   (lambda a: np.take_along_axis(a, K, 1) * a + np.take_along_axis(a * a, J, 1), (A,)),
     "add_along":    (lambda t: t[:, IDS] * 2 + t[:, IDS, :1] ** 2 + np.take(t, J, 0).sum((0, 1, 2)), (T,)),
+    "of each row":  (lambda t: t[np.arange(2), K[0, :2] - 1] * t[:, np.arange(3), np.array([3, 0, -1])].sum() + t[0, np.arange(3), np.arange(3)][:2, None], (T,)),
     "mean":         (lambda t: t.mean(1, keepdims=True) + t.var((0, 2), keepdims=True) + np.std(t, 2)[:, :, None], (T,)),
     "softmax":      (lambda t: graph.softmax(t) + graph.log_softmax(t, 1) + graph.layer_norm(t, t[0, 0], t[1, 1]), (T,)),
     "batch_norm":   (lambda t, m, v: graph.batch_norm(t, m[0, :3], v[0, :3], m[1, :3], v[1, :3]), (T, S, A)),

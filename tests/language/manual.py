@@ -132,7 +132,8 @@ class Library:
     def __init__(self) -> None:
         self._program = CheckedProgram(Options(verify=True))
         self._program.add_source(
-            "parts", "// CoopVec, Texture: parts of the library that are read for texts that speak of them"
+            "parts",
+            "// CoopVec, TextureCube, WaveMask: parts of the library that are read for texts that speak of them",
         )
         self._state = _copied(vars(self._program))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
+import numpy as np
 import pytest
 
 from tests.std.programs import call, lowered
@@ -105,6 +106,10 @@ def test_packed_bytes() -> None:
         uint g(float2 x) { return packSnorm2x16(x); }
         float2 h(uint x) { return unpackHalf2x16ToFloat(x); }
         int i(uint x, uint y) { return dot4add_i8packed(x, y, 10); }
+        float4 j(uint x) { return unpackUnorm4x8ToHalf(x); }
+        float2 k(uint x) { return unpackSnorm2x16ToHalf(x); }
+        uint l(float2 x) { return packHalf2x16(half2(x)) ^ packHalf2x16(x) ^ packUnorm2x16(half2(x)); }
+        float2 m(uint x) { return unpackHalf2x16ToHalf(x); }
     """)
     assert call(program, "a", 0x04FF0201) == (1, 2, 255, 4)
     assert call(program, "b", 0x80FF0201) == (1, 2, -1, -128)
@@ -114,3 +119,7 @@ def test_packed_bytes() -> None:
     assert call(program, "g", (-1.0, 1.0)) == 0x7FFF8001
     assert call(program, "h", 0xC0003C00) == (1.0, -2.0)
     assert call(program, "i", 0x0102FF03, 0x01010101) == 10 + 1 + 2 - 1 + 3
+    assert call(program, "j", 0x80FFFF00) == (0.0, 1.0, 1.0, float(np.float16(128 / 255)))
+    assert call(program, "k", 0x7FFF8001) == (-1.0, 1.0)
+    assert call(program, "l", (0.0, 1.0)) == 0xFFFF0000
+    assert call(program, "m", 0xC0003C00) == (1.0, -2.0)

@@ -149,12 +149,21 @@ def test_older_names() -> None:
         float a(NDBuffer<float, 2> t) { int at[2] = { 1, 0 }; return t.get(at) + t.get(1, 2) + t.getv(int2(1, 0)); }
         void b(RWNDBuffer<float, 1> t) { t.set(1, 5); t.setv(vector<int, 1>(0), 6); }
         float c(GradOutTensor<float, 1> t) { return t.get(1); }
+        float d(Tensor<float, 2> t) { return t.get({ 1, 0 }) + 10 * t.getv({ 2, 1 }); }
+        void e(RWTensor<float, 2> t) { t.set({ 1, 0 }, 8); t.setv({ 2, 1 }, 9); }
+        uint f(Tensor<float, 2> t) { uint rows, columns; t.GetDimensions(rows, columns); return 10 * rows + columns; }
+        float g(GradOutTensor<float, 1> t) { return t.primal.get({ 1 }) + t.primal[0]; }
     """)
     a, row = numbers(2, 3), numbers(2)
     assert call(program, "a", tensor(a)) == 4 + 6 + 2
     call(program, "b", tensor(row))
     assert row.tolist() == [6, 5]
     assert call(program, "c", (tensor(row), tensor(row))) == 5
+    assert call(program, "d", tensor(a)) == 4 + 10 * 6
+    assert call(program, "f", tensor(a)) == 23
+    assert call(program, "g", (tensor(row), tensor(row))) == 5 + 6
+    call(program, "e", tensor(a))
+    assert (a[1, 0], a[1, 2]) == (8, 9)
 
 
 POLYNOMIAL = """

@@ -83,6 +83,7 @@ def test_contraction_is_a_choice():
     assert "fma.rn.f32" in ptx(body)
     plain = ptx(body, contraction=False)
     assert "fma" not in plain and "mul.rn.f32" in plain and "add.rn.f32" in plain
+    assert "fma" not in ptx(main("precise float z = x[i] * y[i] + 1.5f; y[i] = z;"), fast_math=True)
 
 
 def test_halves_are_native():

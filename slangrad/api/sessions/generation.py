@@ -261,7 +261,7 @@ class of_generation(Generic[Found]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"_found_{name}"
 
-    def __get__(self, instance: Any, owner: type) -> Found:
+    def __get__(self, instance: Any, owner: type) -> Found:  # has a session
         generation = instance.session.generation
         kept: tuple[Generation, Found] | None = instance.__dict__.get(self._name)
         if kept is None or kept[0] is not generation:

@@ -10,13 +10,13 @@ Files are searched for as the compiler does, so a new file that comes first in a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slangrad.base.disk.store import Json, Store
-from slangrad.base.module_file import FILE, MODULE, Lookup, Macros, Origin
+from slangrad.base.module_file import CIRCLE, FILE, MODULE, Lookup, Macros, Origin
 from slangrad.base.options import Options, store_of
 from slangrad.base.source import SourceFile
 from slangrad.cache import kernel_key
@@ -46,6 +46,7 @@ class ModuleIndex:
         self._options = options
         self._target = target
         self._known: dict[str, FoundModule] = {}
+        self._open: set[str] = set()  # the modules whose lookups are being compared
 
     def find(self, name: str, importer: Path | None = None) -> FoundModule | None:
         """The module of a name or path."""
@@ -71,7 +72,7 @@ class ModuleIndex:
             return None
         key, also, lookups = json.loads(data)
         requests, texts = tuple(Lookup(*lookup) for lookup in lookups), dict[str, SourceFile]()
-        if not all(self._is_same(request, texts) for request in requests):
+        if not self._are_same(name, requests, texts):
             return None
         self._keep_text(source)
         module = FoundModule(key, also, Origin(source, path, requests, texts, macros))
@@ -92,9 +93,32 @@ class ModuleIndex:
         """The origins of the modules that were found so far."""
         return [module.origin for module in self._known.values()]
 
+    def _are_same(self, name: str, requests: Iterable[Lookup], texts: dict[str, SourceFile]) -> bool:
+        """Whether all lookups of a module have the same meaning. If not, modules that import it count as not found."""
+        known = dict(self._known)
+        self._open.add(name)
+        same = all(self._is_same(request, texts) for request in requests)
+        self._open.discard(name)
+        if not same:
+            self._known = known
+        return same
+
+    def _leads_back(self, name: str, asker: Path | None, digest: str) -> bool:
+        """Whether an import in a circle means the module with that text."""
+        try:
+            file = self._files.module(name, asker)
+        except UNREADABLE:
+            return False
+        if file is None or file[0].digest != digest:
+            return False
+        path = file[1]
+        return (name if path is None else str(path)) in self._open or self.find(name, asker) is not None
+
     def _is_same(self, request: Lookup, texts: dict[str, SourceFile]) -> bool:
         """Whether a name still has the same meaning; the text is added to `texts`."""
         kind, name, asker, wanted = request
+        if kind == MODULE and wanted.startswith(CIRCLE):
+            return self._leads_back(name, Path(asker) if asker else None, wanted.removeprefix(CIRCLE))
         if kind == MODULE:
             module = self.find(name, Path(asker) if asker else None)
             return module is not None and module.key == wanted
@@ -126,15 +150,13 @@ class ModuleIndex:
 
     def keep(self, module: CheckedModule) -> None:
         """For later processes: a checked module, and those that it imports."""
-        for kept in (module, *module.imports):
+        for kept in reachable(module):
             origin = kept.origin
             assert origin is not None, "a module of the standard library"
             key = self._key(origin.source, origin.macros)
             if key:
                 entry = [kept.key, kept.declaration.module_name or "", origin.requests]
                 store_of(self._options).put(key, json.dumps(entry).encode())
-            if kept is not module:
-                self.keep(kept)
 
 
 class ModuleFacts:

@@ -46,14 +46,15 @@ def perform(program: CheckedProgram, step: Sequence[str], made_of: Sequence[obje
     return _PERFORM[kind](program, made_of, *inputs)
 
 
+# The keys are of `api`, which this folder does not know.
 def steps_of(checked: Mapping[Any, CheckedModule], needed: Iterable[CheckedModule]) -> list[object] | None:
     """The steps that make all needed modules, each with the numbers of the modules that it uses; None without a
-    recipe. `made`: the checked module of each module that the user requested."""
+    recipe. `checked`: the checked module of each module that the user requested, whose class is one of `api`."""
     wanted = {other for module in needed for other in reachable(module)}
     all_checked = {other for module in checked.values() for other in reachable(module)}
     if not wanted <= all_checked:
         return None
-    chosen: list[Any] = []  # of `made`, whose keys `api` knows
+    chosen: list[Any] = []  # of `checked`
     for loaded in sorted(checked, key=lambda loaded: -loaded.number):
         if checked[loaded] in wanted:
             chosen.insert(0, loaded)

@@ -147,10 +147,8 @@ class GradientPage:
             raise _without_derivative(leaf)
         rank = leaf.type.arguments[1]
         element, tangent = (f"{spell_on_page(leaf.content)}, {rank}", f"{self.tangent(leaf.content)}, {rank}")
-        fields = [
-            getattr(self, f"_{field_name}")(k, element, tangent, index, own_map)
-            for field_name in composed.fields
-        ]
+        makers = {"input": self._input, "cotangent": self._cotangent, "gradient": self._gradient}
+        fields = [makers[name](k, element, tangent, index, own_map) for name in composed.fields]
         kinds, names = zip(*fields)
         kind = f"{composed.name}<{', '.join((element, *kinds))}>"
         self.before.append(f"{kind} whole{k} = {{ {', '.join(names)} }};")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass, kinds_of
-from slangrad.check.bodies.statements import check_statement
+from slangrad.check.bodies.statements import check_statements
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.custom_derivatives import check_derivative_attributes
 from slangrad.check.derivatives.rules import check_differential, check_levels
@@ -54,8 +54,7 @@ def check_body(checker: Checker, declaration: ast.AnyFunction) -> None:
         scope.add(parameter)
     scope.body, scope.handlers = Body(declaration, info), ()
     with checker.assuming(declaration):
-        for statement in declaration.body.statements:
-            check_statement(scope, statement)
+        check_statements(scope, declaration.body.statements)
         _check_end(checker, declaration, declaration.body, info)
         _warn_of_unset(checker, declaration.body, scope.body.assigned)
         check_activity(checker, declaration)

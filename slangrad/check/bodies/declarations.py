@@ -70,7 +70,7 @@ from slangrad.syntax.ast.walk import walk
 WithParameters = ast.Function | ast.Constructor | ast.Subscript
 
 
-def info(checker: Checker, declaration: ast.Declaration) -> Any:
+def info(checker: Checker, declaration: ast.Declaration) -> Any:  # by the class of the declaration
     """The info of a declaration, of the class that `Checker.info` states."""
     if declaration.checked is not None:
         return declaration.checked

@@ -8,12 +8,12 @@ function can be reached.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 from slangrad.base.records import OfClass, kinds_of
 from slangrad.base.traits import Traits
+from slangrad.check.bodies.assembly import meaning_of
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls.calls import check_condition
 from slangrad.check.calls.coerce import coerce
@@ -36,7 +36,7 @@ from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.constants import known_value
 from slangrad.check.names.places import is_referring, not_a_place, value_type
 from slangrad.check.names.resolve import use
-from slangrad.check.names.scopes import Body, Scope, levels
+from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
 
 
@@ -47,9 +47,16 @@ def check_statement(scope: Scope, node: ast.Statement) -> None:
 
 
 def check_block(scope: Scope, node: ast.Block) -> None:
-    inside = Scope(scope.checker, scope)
-    for statement in node.statements:
-        check_statement(inside, statement)
+    check_statements(Scope(scope.checker, scope), node.statements)
+
+
+def check_statements(scope: Scope, statements: list[ast.Statement]) -> None:
+    """Check the statements of a block; assembly becomes the statement that is meant."""
+    for i, statement in enumerate(statements):
+        if isinstance(statement, ast.TargetAssembly):
+            statements[i] = _target_assembly(scope, statement)
+        else:
+            check_statement(scope, statement)
 
 
 def _body(scope: Scope, node: ast.Statement, *takes: str) -> None:
@@ -88,7 +95,11 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
 
 
 def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
+    """A variable may have the name of a parameter, which it hides from here on."""
     earlier = scope.names.get(declaration.name, [])
+    if earlier and all(isinstance(other, ast.Parameter) for other in earlier):
+        scope.names[declaration.name] = []
+        return
     overloads = isinstance(declaration, ast.Function) and all(
         isinstance(other, ast.Function) for other in earlier
     )
@@ -333,8 +344,7 @@ def assertion_text(node: ast.StaticAssert) -> str:
 #    case spirv: return spirv_asm { ... };            is not, and may hold what is for that target alone
 #    }
 #
-# Code for another target is checked, except its assembly. Of the assembly texts for C++, calls of functions of the
-# library are supported; "$P_" is the prefix of functions of a type there, "$0" the first argument.
+# Code for another target is checked, except its assembly. Outside of such statements assembly is that of each target.
 
 
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
@@ -352,49 +362,20 @@ def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
 
 def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
     """The meaning of assembly in the case of the program's target."""
-    meant = _meant_by(scope, node)
+    meant = meaning_of(scope, node)
     if meant is None:
-        note = 'a text that calls a function of the library is: "$P_exp($0)"'
-        scope.checker.error("E9003", "this assembly is not supported", node.span, note)
+        note = 'expressions with functions of the library are: "$P_exp($0)", "powf($0, 2.0f) + $1"'
+        scope.checker.error("E9003", f"the assembly '{node.text}' is not supported", node.span, note)
         return node
     statement, inside = meant
     check_statement(inside, statement)
     return statement
 
 
-_CALL = re.compile(r"\s*(?:\$P_)?([A-Za-z]\w*)\s*(?:\(\s*((?:\$\d+\s*,\s*)*\$\d+)?\s*\))?\s*;?\s*")
-
-
 def _chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | None:
     """The case of the program's target, None without one."""
     named = {target: case for case in reversed(node.cases) for target in case.targets}
     return next((named[name] for name in traits.cases[node.keyword] if name in named), None)
-
-
-def _meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Scope] | None:
-    """The statement of an assembly text, and the scope to check it in: the library's, and the arguments."""
-    match = _CALL.fullmatch(node.text)
-    if match is None or scope.body is None or node.arguments or scope.checker.standard(match[1]) is None:
-        return None
-    placeholders = dict(_arguments(scope, node))
-    names = list(placeholders) if "(" not in node.text else re.findall(r"\$\d+", match[2] or "")
-    if not all(name in placeholders for name in names):
-        return None
-    *_, library = levels(scope)
-    inside = Scope(scope.checker, library)
-    inside.body = scope.body
-    inside.names = {name: [parameter] for name, parameter in placeholders.items()}
-    arguments: list[ast.Expression] = [ast.Name(node.span, name) for name in names]
-    call = ast.Call(node.span, ast.Name(node.span, match[1]), arguments)
-    if scope.body.info.result is VOID:
-        return ast.ExpressionStatement(node.span, call), inside
-    return ast.Return(node.span, call), inside
-
-
-def _arguments(scope: Scope, node: ast.TargetAssembly) -> Iterator[tuple[str, ast.Parameter]]:
-    assert scope.body is not None
-    for i, parameter in enumerate(scope.body.info.parameters):
-        yield f"${i}", parameter
 
 
 # --- Attributes ---------------------------------------------------------------------------------------

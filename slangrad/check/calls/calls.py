@@ -53,7 +53,7 @@ from slangrad.check.model.types import (
     Type,
     Vector,
     element_of,
-    vector,
+    with_element,
 )
 from slangrad.check.names.generic_arguments import apply_arguments
 from slangrad.check.names.members import fail, follow_pointer, refuse
@@ -315,10 +315,10 @@ def _construct_components(
             scope.checker.error("E0312", f"this cannot be a component of '{kind}'", argument.span)
             return kind
         source = value_type(argument)
-        target = vector(element, source.count) if isinstance(source, Vector) else element
+        target = with_element(source, element) if isinstance(source, (Vector, Matrix)) else element
         if not _convert_component(scope, argument, target, kind):
             return kind
-        total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
+        total += component_count(source) or 1
     wanted = component_count(kind)
     if wanted is not None and total != wanted:
         message = f"'{kind}' has {wanted} components, but {total} are given"
@@ -328,7 +328,7 @@ def _construct_components(
 
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
-    whole = isinstance(value_type(node), (Matrix, Array, StructType))
+    whole = isinstance(value_type(node), (Array, StructType))
     coercion = None if whole else plan(scope, node, target, explicit=True)
     if coercion is None:
         message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"

@@ -121,9 +121,9 @@ def _counts_this(checker: Checker, candidate: Candidate) -> bool:
 
 def best_matches(checker: Checker, matches: list[Match]) -> list[Match]:
     """The match that beats all others, or those that are equally good. The cheapest wins. Ties are broken in this
-    order: fewer defaults; not generic; more special; of the inheriting interface; fewer generic parameters. Members
-    of the type then come before those of extensions, nearer ones before others, and those with a body before the
-    rest."""
+    order: fewer defaults; not generic; more special; of the inheriting interface; a higher `[OverloadRank]`; fewer
+    generic parameters. Members of the type then come before those of extensions, nearer ones before others, and those
+    with a body before the rest."""
     best = [matches[0]]
     for match in matches[1:]:
         order = _compare(checker, match, best[0])
@@ -142,8 +142,21 @@ def _compare(checker: Checker, left: Match, right: Match) -> int:
         balance = is_better(checker, right, left) - is_better(checker, left, right)
         if balance:
             return balance
+    rank, other_rank = _rank(checker, left), _rank(checker, right)
+    if rank != other_rank:
+        return -1 if rank > other_rank else 1
     near, other = _distance(left), _distance(right)
     return (near > other) - (near < other)
+
+
+def _rank(checker: Checker, match: Match) -> int:
+    """`[OverloadRank(n)]`."""
+    declaration = match.candidate.declaration
+    attribute = declaration.attribute("OverloadRank")
+    if attribute is None or len(attribute.arguments) != 1:
+        return 0
+    rank = checker.constant(checker.scope_of(declaration), attribute.arguments[0])
+    return rank if isinstance(rank, int) else 0
 
 
 def _price(match: Match) -> tuple[int, ...]:

@@ -252,10 +252,10 @@ def resolve(checker: Checker, reference: DeclRef, substitution: Substitution) ->
     arguments = tuple(seen.substitution[parameter] for parameter in interface.generics)
     kind: InterfaceType = nominal(interface, arguments)
     member = witness(checker, this, kind, seen.declaration)
-    return seen if member is None else _with_own_generics(checker, seen, member)
+    return seen if member is None else _with_own_generics(seen, member)
 
 
-def _with_own_generics(checker: Checker, requirement: DeclRef, member: DeclRef) -> DeclRef:
+def _with_own_generics(requirement: DeclRef, member: DeclRef) -> DeclRef:
     """The witness with the arguments given for the requirement's own generic parameters."""
     generics = list(getattr(requirement.declaration, "generics", ()))
     if not generics or member.declaration is requirement.declaration:

@@ -104,7 +104,7 @@ class Checker:
         # Queries in progress that the present result depends on: such results are not cached.
         self.rests_on: set[object] = set()
 
-    def standard(self, name: str) -> Any:
+    def standard(self, name: str) -> Any:  # callers know the class by the name
         """A declaration of the standard library by its name, as in a DeclRef; None where there is none."""
         declarations = self.library.get(name)
         return declarations[0] if declarations else None

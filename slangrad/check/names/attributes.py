@@ -43,6 +43,7 @@ _MEANT: dict[str, tuple[str, Kinds]] = {
         "mutating", "nonmutating", "numthreads", "NumThreads", "shader", "Shader", "WaveSize",
         "lanes",
     ),                                                ("a function", _FUNCTIONS)),
+    "OverloadRank":                                   ("a function", _FUNCTIONS),
     **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
     **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.Enum,))),
     "DerivativeMember":                               ("a field", (ast.Variable,)),
@@ -69,7 +70,6 @@ _FOREIGN = ("vk", "gl", "spv", "vk_", "gl_", "spv_", "__vulkan", "__GLSL")
 
 _REFUSED = {
     "__intrinsic_type": ("E9003", "types that another compiler brings are not supported"),
-    "OverloadRank":     ("E9005", "overloads are ranked by how well they fit, which [OverloadRank] cannot change"),
 }
 # fmt: on
 
@@ -237,17 +237,6 @@ def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
         checker.error("E9005", "parameters of a whole module are not supported", node.span, note)
 
 
-def _precise(checker: Checker, node: ast.Declaration) -> None:
-    if checker.options.contraction:
-        note = "leave it out, or forbid contraction everywhere: SLANGRAD_CONTRACTION=0"
-        checker.error("E9005", "'precise' for a single variable is not supported", node.name_span, note)
-
-
-def _normalized(checker: Checker, node: ast.Declaration) -> None:
-    note = "load whole numbers and divide them"
-    checker.error("E9004", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
-
-
 def _override(checker: Checker, node: ast.Declaration) -> None:
     """An interface of the type around must have something of the name."""
     owner = node.parent
@@ -261,8 +250,5 @@ def _override(checker: Checker, node: ast.Declaration) -> None:
 
 
 _MODIFIERS: dict[str, Callable[[Checker, ast.Declaration], None]] = {
-    "precise": _precise,
-    "unorm": _normalized,
-    "snorm": _normalized,
     "override": _override,
 }

@@ -21,6 +21,7 @@ from slangrad.check.model.packs import count_entries
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
+    NULL,
     Array,
     EnumType,
     Matrix,
@@ -216,7 +217,7 @@ def layout(checker: Checker, kind: Type, rules: str = "") -> tuple[int, int]:
     if isinstance(kind, Scalar):
         size = 4 if rules and kind is BOOL else max(1, kind.bits // 8)
         return size, size
-    if isinstance(kind, Pointer):
+    if isinstance(kind, Pointer) or kind is NULL:
         return 8, 8
     if isinstance(kind, EnumType):
         return layout(checker, tag_type(checker, kind), rules)

@@ -462,12 +462,10 @@ def _function_type(scope: Scope, node: ast.FunctionTypeExpression) -> Meaning:
 
 
 def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
-    """`const T`, `no_diff T`: the modifier is read elsewhere, the type is that of T."""
+    """`const T`, `no_diff T`: the modifier is read elsewhere, the type is that of T. `unorm` states the format of a
+    texture, which the texture has itself."""
     if node.modifier == "unsigned":
         return _unsigned(scope, node)
-    if node.modifier in ("unorm", "snorm"):
-        message = f"formats of '{node.modifier}' are not supported"
-        scope.checker.error("E9004", message, node.span, "load whole numbers and divide them")
     if node.modifier in ORDERS:
         element = resolve_stored(scope, node.element)
         return (

@@ -1,6 +1,6 @@
 """Names of Slang's library that are not supported, and their replacements.
 
-In: "Sampler2D".   Out: E9001 and "combined samplers are not supported; pass a texture and a SamplerState", or None.
+In: "Texture2DMS".   Out: E9001 and "such textures are not supported; use Texture1D, ...", or None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class Refusal:
     note: str
 
 
-TEXTURE = "such textures are not supported; use Texture1D, Texture2D, Texture3D, arrays of these, or a tensor"
+TEXTURE = (
+    "such textures are not supported; use Texture1D, Texture2D, Texture3D, TextureCube, arrays, or a tensor"
+)
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
 FLOATS = "there are half, float and double"
@@ -28,12 +30,12 @@ HANDLES = "handles of resources are not supported; pass the buffer or tensor its
 
 # fmt: off
 _REFUSALS = (
-    (r"(RasterizerOrdered|Feedback|Depth|W)Texture\w+|(RW)?Texture2DMS(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
+    (r"(RasterizerOrdered|Feedback)Texture\w+|(RW|Depth)?Texture2DMS(Array)?|RWTextureCube(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
      r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch|CheckAccessFullyMapped"
      r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
      "E9001", TEXTURE),
-    (r"[iu]?[sS]ampler(1D|2D|3D|Cube|Buffer)\w*",
-     "E9001", "combined samplers are not supported; pass a texture and a SamplerState"),
+    (r"[iu]?sampler(1D|2D|3D|Cube|Buffer)\w*|SamplerBuffer\w*|Sampler2DMS\w*|Sampler\w+Shadow",
+     "E9001", "such samplers are not supported; write Sampler2D<float4>, or a texture and a SamplerState"),
     (r"IOpaqueDescriptor|(defaultG|g)etDescriptorFromHandle|DescriptorAccess|DescriptorKind|(Resource|Sampler)DescriptorHeap"
      r"|__DynamicResource",
      "E9001", HANDLES),
@@ -73,7 +75,7 @@ _REFUSALS = (
      "E9011", "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
     (r"__packBranch",
      "E9011", "'expand' and 'each' run over all elements of a pack"),
-    (r"NativeString|getStringHash",
+    (r"NativeString",
      "E9006", "a text can only be the format of printf"),
 )
 # fmt: on
@@ -92,7 +94,7 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
         return Refusal("E9011", FLOATS)
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", HANDLES)
-    if file != TEXTURES:
+    if file not in TEXTURES:
         return None
     if not name.startswith("Sample"):
         return Refusal("E9001", TEXTURE)

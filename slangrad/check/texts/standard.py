@@ -25,7 +25,8 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
-TEXTURES = "std/texture.slang"  # has names without bodies, so that programs with them can be loaded
+# Files that have names without bodies, so that programs with them can be loaded.
+TEXTURES = ("std/texture.slang", "std/texture_more.slang")
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
     "math_functions",
     "math_functions_double",
@@ -41,6 +42,8 @@ NAMES = {  # parts that are read for texts that mention them
     "texel": TEXTURE_NAMES,
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
+    "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
+    "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
 }
 
 
@@ -53,7 +56,8 @@ def files(store: Store) -> list[ast.Module]:
 def parts_named_in(texts: Iterable[str]) -> set[str]:
     """The parts of the library that a program of these texts has besides."""
     read = list(texts)
-    return {part for part, names in NAMES.items() if any(map(names.search, read))}
+    named = {part for part, names in NAMES.items() if any(map(names.search, read))}
+    return named | {"texel", "texel_format", "texture"} if "texture_more" in named else named
 
 
 def parts(names: Iterable[str], store: Store) -> list[ast.Module]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import slangrad as spy
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]  # of floats of any width
 
 
 class Layer(NamedTuple):
@@ -58,7 +58,7 @@ def first_parameters(seed: int) -> Array:
 class NetworkKernels:
     """The kernels for one number type, compiled together."""
 
-    def __init__(self, number: str = "half", **device_settings: Any) -> None:
+    def __init__(self, number: str = "half", **device_settings: Any) -> None:  # of create_device
         self.dtype = np.dtype(NUMBERS[number])
         defines = {"NUMBER": number}
         self.device = spy.create_device(
@@ -73,7 +73,7 @@ class NetworkKernels:
         self.learn, self.ask = kernel(learn), kernel(ask)
         self.adjust = {rule: kernel(program) for rule, program in adjust.items()}
 
-    def _program(self, name: str, *types: str) -> Any:
+    def _program(self, name: str, *types: str) -> Any:  # a program of slangrad
         entry = self.module.entry_point(name)
         if types:
             entry = entry.specialize([spy.SpecializationArg.from_type(t) for t in types])
@@ -124,13 +124,13 @@ class Training:
         return values
 
     @property
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Any]:  # values of any type
         return {"values": self.values, "gradients": self.gradients}
 
-    def _buffer(self, data: Array) -> Any:
+    def _buffer(self, data: Array) -> Any:  # a buffer of slangrad
         return self.kernels.device.create_buffer(data=data)
 
-    def _launch(self, kernel: Any, points: Array, **others: Any) -> None:
+    def _launch(self, kernel: Any, points: Array, **others: Any) -> None:  # parameters of any type
         if self.points.size != points.nbytes:
             self.points = self._buffer(points)
         self.points.copy_from_numpy(points)

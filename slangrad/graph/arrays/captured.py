@@ -1,9 +1,16 @@
 """Captured arrays: those that a traced function reads and that are no arguments of it.
 
-jit(lambda x: x * w)        a node `captured` for w, whose elements each call reads anew
+jit(lambda x: x * w)                    a node `captured` for w, whose elements each call reads anew
+jit(lambda x, y: x[np.arange(3), y])    an assumption: the elements are 0, 1, 2; without it the function is traced anew
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import local
+
+import numpy as np
 
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.values import ArrayValue, resolved, seen_as
@@ -41,6 +48,52 @@ class Captured:
 
     def __repr__(self) -> str:
         return f"<{type(self._held).__name__}>"
+
+
+class Counting:
+    """The assumption about an array that its elements are 0, 1, 2, ... A trace with it has one index for each row."""
+
+    __slots__ = ("_numbers", "array")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self._numbers = array, np.arange(len(array))
+
+    def holds(self) -> bool:
+        return bool((self.array == self._numbers).all())
+
+
+class _Assumptions(local):
+    """Those of the trace under way in this thread, and the arrays that it must assume nothing about."""
+
+    collected: list[Counting] | None = None
+    doubted: Iterable[np.ndarray] = ()
+
+
+_ASSUMPTIONS = _Assumptions()
+
+
+@contextmanager
+def assumptions(doubted: Iterable[np.ndarray]) -> Iterator[list[Counting]]:
+    """A context for a trace; the list of what it assumes."""
+    before = _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted
+    collected: list[Counting] = []
+    _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted = collected, doubted
+    try:
+        yield collected
+    finally:
+        _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted = before
+
+
+def is_assumed_to_count(array: object, count: int) -> bool:
+    """Whether a trace may take the elements of an array, now 0, 1, ..., count - 1, for just these numbers."""
+    collected = _ASSUMPTIONS.collected
+    if collected is None or not isinstance(array, np.ndarray) or array.shape != (count,):
+        return False
+    assumption = Counting(array)
+    if any(doubted is array for doubted in _ASSUMPTIONS.doubted) or not assumption.holds():
+        return False
+    collected.append(assumption)
+    return True
 
 
 def _refuse_gradients(array: ArrayValue) -> None:

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from slangrad.graph.arrays.array import Array, along, constant, implements, lifted, mapped
+from slangrad.graph.arrays.captured import is_assumed_to_count
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import make
 from slangrad.graph.ir.values import Operand
@@ -98,6 +99,8 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
     if axes != list(range(axes[0], axes[0] + len(axes))):
         message = "arrays as indices of axes that are not neighbors cannot be traced"
         raise GraphError("E1040", message, "transpose first")
+    if len(axes) == 2 and _counts_rows(gathers[0][1], gathers[1][1], x.shape[axes[0]]):
+        return _of_each_row(x, gathers[1][1], axes[0])
     # Neighboring axes are one axis, whose index is computed.
     sizes = [x.shape[axis] for axis in axes]
     flat: Operand = 0
@@ -105,6 +108,19 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
         flat = flat * n + index.index_in(n)
     merged = x.reshape((*x.shape[: axes[0]], prod(sizes), *x.shape[axes[-1] + 1 :]))
     return take(merged, flat, axes[0])
+
+
+def _counts_rows(rows: Array, index: Array, count: int) -> bool:
+    """Whether `index` has one element for each of `count` rows, as y of x[np.arange(len(x)), y]."""
+    captured = rows.node.attributes.get("captured")
+    return index.shape == (count,) and captured is not None and is_assumed_to_count(captured.value, count)
+
+
+def _of_each_row(x: Array, index: Array, axis: int) -> Array:
+    """An element of each row, whose number is along `axis`; the place in the row is along the next one."""
+    before, count, after = x.shape[:axis], x.shape[axis], x.shape[axis + 2 :]
+    at = index.reshape((1,) * axis + (count, 1) + (1,) * len(after)).broadcast_to((*before, count, 1, *after))
+    return take_along_axis(x, at, axis + 1).reshape((*before, count, *after))
 
 
 @implements(np.take, method="take")

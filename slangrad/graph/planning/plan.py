@@ -420,7 +420,7 @@ class Plan:
 
         return self._bound_to(holders, bind)
 
-    def _bound_to(self, holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> Binder:
+    def _bound_to(self, holders: Sequence[Holder], bind: Callable[[Memory, Any], Any]) -> Binder:  # calls
         """A step whose calls are bound to memory from outside. `bind` makes one for new memory, if it can of the
         oldest, which is then no call of runs before."""
         calls: dict[tuple[int, ...], Call] = {}

@@ -84,6 +84,7 @@ class FunctionAttributes(TypedDict, total=False):
     stays: bool  # a kernel whose launch has the threads that it runs with, for any number of threads of the program
     segment: bool  # one segment of a loop (autodiff/checkpointing/loop_splitting.py)
     wanted_lanes: int  # SIMD lanes of a kernel; as many as suit it where it does not say
+    precise: bool  # of a kernel: each of its operations rounds as it is written
     wave: int  # how many threads a wave of the kernel has
 
 

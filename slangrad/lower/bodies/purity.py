@@ -21,7 +21,12 @@ from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk as walk_tree
 
-EFFECTS = ("atomic", "load", "print")  # intrinsics that touch memory, besides those marked in the table
+EFFECTS = (
+    "atomic",
+    "load",
+    "plain_texels",
+    "print",
+)  # intrinsics that touch memory, besides those marked in the table
 
 
 def stays(f: Frame, node: ast.Expression, moved: set[Key]) -> bool:

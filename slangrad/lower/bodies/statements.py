@@ -148,6 +148,8 @@ def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo
     if declared.has("groupshared"):
         message = f"'{declared.name}' is shared by a group, so it cannot be a variable of a function"
         f.error("E0706", message, declared.name_span, "make it static, or declare it outside of the function")
+    if declared.has("precise"):
+        f.lowering.is_precise = True
     if info.type is VOID:
         assert declared.initializer is not None
         f.effect(declared.initializer)

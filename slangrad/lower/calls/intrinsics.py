@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from slangrad.base.options import CONVERTED
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
@@ -34,6 +35,8 @@ def lower_intrinsic(
 ) -> Value | None:
     if info.intrinsic == "print":
         prints.lower_print(f, form)
+        return None
+    if info.intrinsic == "ignore":
         return None
     if info.intrinsic == "string_hash":
         literal = prints.literal_format(f, form, "a text as a value", "the text")
@@ -136,6 +139,12 @@ def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> V
     return f.emit("make", *axes, type=t)
 
 
+def _string_hash(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """A number, or a struct that holds it."""
+    number = places[0].get(f)
+    return f.emit("make" if isinstance(t, Struct) else "convert", number, type=t)
+
+
 def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) -> Value:
     """On each scalar of the first operand; the other operands are the same for all."""
     value, *others = (place.get(f) for place in places)
@@ -149,12 +158,17 @@ def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) 
     return exchanged(value, value.type)
 
 
+def _plain_texels(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """Whether a format is that of texels as programs see them; a report where it is not."""
+    return f.emit("in_bounds", places[0].get(f), f.b.constant(U32, 1), text=CONVERTED)
+
+
 # fmt: off
 RULES: dict[str, Rule] = {
     "atomic":             atomics.apply,
     "bitcast":            bit_cast,
     "dynamic_object":     dynamic_object,
-    "string_hash":        lambda f, name, places, t: f.emit("make", places[0].get(f), type=t),
+    "string_hash":        _string_hash,
     "reinterpret":        reinterpret,
     **{name: partial(_in_wave, name) for name in ("wave_reduce", "wave_scan", "wave_read")},
     "load":               lambda f, name, places, t: MemoryPlace(places[0].get(f)).get(f),
@@ -162,6 +176,7 @@ RULES: dict[str, Rule] = {
     "shr":                _shift,
     "zero":               lambda f, name, places, t: f.b.zero(_stated(t)),
     "same":               _same,
+    "plain_texels":       _plain_texels,
     "differential_zero":  lambda f, name, places, t: f.lowering.tangents.space.zero(f.b, _stated(t)),
     "differential_add":   _tangent_add,
     "differential_scale": _tangent_scale,

@@ -34,7 +34,7 @@ def lower_derivative(
     apart = duals.taken_apart(lowering, b, of, signature, values)
     request = _Request(lowering, b, *apart)
     yields = request.forward() if mode == "forward" else request.backward()
-    yields = duals.put_together(b, of, signature, yields)
+    yields = duals.put_together(b, signature, yields)
     region = Region(tuple(inputs.values()), b.ops, tuple(yields))
     derivative = Function(
         signature.name,

@@ -43,7 +43,7 @@ def taken_apart(
     return dual, replace(derivative, parameters=tuple(parameters), result_type=result_type), values
 
 
-def put_together(b: Builder, of: Signature, derivative: Signature, yields: list[Value]) -> list[Value]:
+def put_together(b: Builder, derivative: Signature, yields: list[Value]) -> list[Value]:
     """The results of the derivative of the function with two parameters, with pairs again."""
     left, values = iter(yields), []
     for t in derivative.result_types:

@@ -113,6 +113,8 @@ def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor
     if body is None:
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
         return
+    parameters = f.program.info(declared).parameters
+    f.lowering.is_precise |= any(node.has("precise") for node in (declared, *parameters))
     begin_body(f, body)
     f.statement(body)
 

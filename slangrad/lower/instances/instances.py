@@ -258,7 +258,7 @@ class Instances(Lowering):
     def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
         """Raise where a texture is used as none is yet: such members have names and no bodies, so programs load."""
         declared = reference.declaration
-        if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
+        if declared.span.source.name in TEXTURES and getattr(declared, "body", None) is None:
             span = declared.span if caller is None else caller.b.span
             message = f"'{declared.name}' of textures is not supported"
             note = "t.SampleLevel(sampler, place, level) and t[index] read textures of one, two and three dimensions"

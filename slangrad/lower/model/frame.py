@@ -146,6 +146,7 @@ class Lowering(ABC):
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and its requester
         self.asked_at: dict[str, Span | None] = {}  # and where
         self.rounds = 0  # of all $for
+        self.is_precise = False  # whether a variable or function is `precise`
 
     @abstractmethod
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:

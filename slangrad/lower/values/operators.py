@@ -31,7 +31,7 @@ def apply(f: Frame, name: str, operands: list[Value], result: Type) -> Value:
     if any(isinstance(x.type, Pointer) for x in operands):
         return _on_pointers(f, name, operands)
     if len(operands) == 1:
-        return _unary(f, name, operands[0], result)
+        return _unary(f, name, operands[0])
     x, y = operands
     if name in ("<<", ">>") and x.type is not y.type:
         y = like(f, y, x.type)
@@ -40,7 +40,7 @@ def apply(f: Frame, name: str, operands: list[Value], result: Type) -> Value:
     return f.emit(BINARY[name], x, y)
 
 
-def _unary(f: Frame, name: str, x: Value, result: Type) -> Value:
+def _unary(f: Frame, name: str, x: Value) -> Value:
     if name == "+":
         return x
     if name == "!" and scalar_of(x.type) is not BOOL:

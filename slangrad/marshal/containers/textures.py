@@ -97,7 +97,8 @@ class TextureMarshal(ContainerMarshal):
 
     def _names(self) -> list[str]:
         """The types of Slang that the texture can be."""
-        return [self.name, WRITTEN + self.name] if self.contents.writable else [self.name]
+        names = names_of(self.name)
+        return [*names, WRITTEN + self.name] if self.contents.writable else names
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         if not self.readable:
@@ -238,9 +239,14 @@ def _slots(mode: str, written: bool, contents: Contents) -> Slots:
     return rows[mode, written]
 
 
+def names_of(name: str) -> list[str]:
+    """The types of textures that are read, which a texture with a name can be: a cube is an array of one."""
+    return [name, "TextureCubeArray"] if name == "TextureCube" else [name]
+
+
 def refusal(texture: Texture, name: str, element: object) -> str | None:
     """Why a texture cannot be a parameter of a kernel, if it cannot: of the type with a name, and of such texels."""
-    if name.removeprefix(WRITTEN) != texture.slang_name or not texture.accepts(element):
+    if name.removeprefix(WRITTEN) not in names_of(texture.slang_name) or not texture.accepts(element):
         return f"it is a {texture.slang_name} of {slang_name(texture.element_type)}, and such texels are not converted"
     if name.startswith(WRITTEN) and not texture.writable:
         return "make it with TextureUsage.unordered_access"

@@ -183,8 +183,8 @@ _ATTACHED: dict[str, tuple[Test, Test]] = {
 
 def _of_family(
     name: str, contents: Contents, element: Type, arguments: tuple[Any, ...], types: ProgramTypes
-) -> list[Way]:
-    pattern, rank = arguments  # a type and a number
+) -> list[Way]:  # `arguments`: a type and a number
+    pattern, rank = arguments
     if FAMILIES[name].role.writes and not contents.writable:
         return []
     if FAMILIES[name].fields[0] == _P and types.tangent(element) is None:

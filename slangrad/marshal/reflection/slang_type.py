@@ -328,21 +328,21 @@ def innermost_type(t: SlangType) -> SlangType:
     return t if inner is t else innermost_type(inner)
 
 
-def _inside_arrays(t: Any) -> SlangType:
+def _inside_arrays(t: SlangType) -> SlangType:
     inner: SlangType = t.element_type
     return _inside_arrays(inner) if isinstance(inner, ArrayType) else inner
 
 
-def _array_dims(t: Any) -> int:
+def _array_dims(t: SlangType) -> int:
     return 1 + _array_dims(t.element_type) if isinstance(t, ArrayType) else 0
 
 
-def _argument(t: Any) -> SlangType:
+def _argument(t: Any) -> SlangType:  # of a class with `arguments`
     argument = t.arguments[0]
     return argument if isinstance(argument, SlangType) else t
 
 
-def _usage(t: Any) -> Reflected:
+def _usage(t: Any) -> Reflected:  # of a class with `writable`
     usage = TEXTURE_WORDS.TextureUsage
     return usage.unordered_access if t.writable else usage.shader_resource
 

@@ -27,12 +27,11 @@ def mapped(change: Callable[[object], object], value: object) -> HostValue:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Uniform(Leaf):
-    """A plain value, packed with the arguments. `read` finds it in the given value."""
+    """A plain value, packed with the arguments."""
 
     is_packed: ClassVar[bool] = True
 
     lowered: ir.Type
-    read: Callable[[HostValue], object] | None = None
 
     def parameters(self, classes: str) -> list[KernelParameter]:
         return [KernelParameter(spell_on_page(self.type), self.name)]
@@ -42,13 +41,13 @@ class Uniform(Leaf):
 
     @property
     def _is_scalar(self) -> bool:
-        return isinstance(self.lowered, (ir.Scalar, ir.Pointer)) and self.read is None
+        return isinstance(self.lowered, (ir.Scalar, ir.Pointer))
 
     def finders(self) -> list[Finder]:
         return [(self.name, 0, None)] if self._is_scalar else []
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        return {} if self._is_scalar else {self.name: plain_setter(self.lowered, self.read, self.label)}
+        return {} if self._is_scalar else {self.name: plain_setter(self.lowered, None, self.label)}
 
 
 def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str) -> Setter:
@@ -61,15 +60,13 @@ def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str
     return put
 
 
-def bind_plain(
-    way: Way, spot: Spot, described: str, read: Callable[[object], object] | None = None
-) -> Uniform:
+def bind_plain(way: Way, spot: Spot, described: str) -> Uniform:
     """A plain value as a uniform parameter; it cannot be written, and carries no derivative."""
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)
     assert lowered is not None, f"{way.type} has no place in memory"
     node_fields = spot.node(way.type, spot.role.without_derivative(), described)
-    return Uniform(**node_fields, lowered=lowered, read=read)
+    return Uniform(**node_fields, lowered=lowered)
 
 
 def refuse_writes(spot: Spot, described: str) -> None:

@@ -34,7 +34,8 @@ class TextureAddressingMode(Enum):
 
 
 class TextureReductionOp(Enum):
-    """What becomes of several texels; only averages are supported."""
+    """What becomes of several texels: their average, or the share of those that a comparison holds for. The least and
+    the most are not supported."""
 
     average = 0
     comparison = 1
@@ -43,7 +44,7 @@ class TextureReductionOp(Enum):
 
 
 class ComparisonFunc(Enum):
-    """Comparisons with a depth, which no sampler does here."""
+    """How a value is compared with a texel. `std/texture.slang` has the same numbers."""
 
     never = 0
     less = 1
@@ -88,6 +89,11 @@ class SamplerDesc:
             raise TypeError(f"{unknown[0]}: a sampler has no such argument; it has {', '.join(names)}")
         return replace(desc if isinstance(desc, SamplerDesc) else SamplerDesc(), **values)
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares values with texels."""
+        return self.reduction_op is TextureReductionOp.comparison
+
     def check(self) -> None:
         """TypeError and ValueError for what makes no sampler, CallError (E9001) for what is not supported."""
         for field in fields(SamplerDesc):
@@ -102,13 +108,11 @@ class SamplerDesc:
             raise ValueError(f"border_color: expected four numbers, not {self.border_color!r}")
         if not self.min_lod <= self.max_lod:
             raise ValueError(f"min_lod: {self.min_lod} is above max_lod, {self.max_lod}")
-        if (
-            self.reduction_op is not TextureReductionOp.average
-            or self.comparison_func is not ComparisonFunc.never
-        ):
-            raise CallError(
-                "E9001", "samplers that compare, or take the least or the most, are not supported"
-            )
+        if self.reduction_op in (TextureReductionOp.minimum, TextureReductionOp.maximum):
+            raise CallError("E9001", f"reduction_op: {self.reduction_op.name} is not supported")
+        if self.comparison_func is not ComparisonFunc.never and not self.compares:
+            message = "comparison_func: such a sampler needs reduction_op=TextureReductionOp.comparison"
+            raise ValueError(message)
         if self.max_anisotropy != 1:
             raise CallError("E9001", f"max_anisotropy: {self.max_anisotropy} is not supported; leave it at 1")
 
@@ -147,4 +151,7 @@ class Sampler:
 
     def get_this(self) -> dict[str, HostValue]:
         """What it stands for in calls."""
+        if self._desc.compares:
+            function = self._desc.comparison_func.value
+            return {"_type": "SamplerComparisonState", "_state": self._state, "_function": function}
         return {"_type": "SamplerState", **self._state}

@@ -41,12 +41,12 @@ LEVELS = 5  # of a tree over the lanes of a wave
 
 @dataclass(frozen=True, slots=True)
 class GpuSums:
-    """`literal`: one thread of the kernel as it was, which the kernel calls where adds may not wait. `row`: bytes of
+    """`fallback`: one thread of the kernel as it was, which the kernel calls where adds may not wait. `row`: bytes of
     partial sums that a group stores. `count`: the sums; `finish` runs in as many groups. Without sums that wait, there
     is neither of the two functions."""
 
     kernel: Function
-    literal: Function | None
+    fallback: Function | None
     finish: Function | None
     row: int
     count: int
@@ -81,7 +81,7 @@ def sum_many_threads(
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
     tables = _tables(plan)
-    literal = _literal(kernel) if tables else None
+    fallback = _fallback(kernel) if tables else None
     is_short = not tables and _is_short(delaying)
     group = GROUP if tables or not plan.tables else (GROUP_OF_SHORT if is_short else GROUP_OF_TABLES)
     b = Builder(span=kernel.span)
@@ -103,7 +103,7 @@ def sum_many_threads(
                 body.op(inner, op)
 
     together = TOGETHER if is_short else 1
-    if literal is None and certain is not None:
+    if fallback is None and certain is not None:
         condition, form = certain
         (holds,) = Rebuild().inline(b, condition.region)
 
@@ -116,18 +116,18 @@ def sum_many_threads(
             lambda inner: rounds.run(inner, run_unchecked),
             lambda inner: rounds.run(inner, delay, together),
         )
-    elif literal is None:
+    elif fallback is None:
         rounds.run(b, delay, together)
     else:
-        name = literal.name
+        name = fallback.name
 
-        def call_literal(inner: Builder, threads: Sequence[Ids]) -> None:
+        def call_fallback(inner: Builder, threads: Sequence[Ids]) -> None:
             inner.call(name, threads[0], ())
 
         b.if_(
             b.emit("less_equal", b.constant(I64, 0), planned[0]),
             lambda inner: rounds.run(inner, delay),
-            lambda inner: rounds.run(inner, call_literal),
+            lambda inner: rounds.run(inner, call_fallback),
         )
     for table, start in zip(tables, sums, strict=True):
         _add_up_group(b, table, start, thread)
@@ -136,7 +136,7 @@ def sum_many_threads(
     summing = Function(kernel.name, (), None, Region((), b.ops, ()), attributes=about, span=kernel.span)
     row = sum(table.count * table.sums.size for table in tables)
     finish = _finish(kernel, plan, tables) if tables else None
-    return GpuSums(summing, literal, finish, row, sum(table.count for table in tables))
+    return GpuSums(summing, fallback, finish, row, sum(table.count for table in tables))
 
 
 def _is_short(kernel: Function) -> bool:
@@ -165,12 +165,12 @@ def _tables(plan: SumPlan) -> list[_Accumulators]:
 # --- threads of the program
 
 
-def _literal(kernel: Function) -> Function:
+def _fallback(kernel: Function) -> Function:
     """A function of the numbers of a thread."""
     ids = tuple([Value(U32, axis) for axis in "xyz"])
     b = Builder(span=kernel.span)
     ThreadBody(ids, {}, (), ()).inline(b, kernel.region)
-    return Function(f"{kernel.name}.literal", (), None, Region((), [], ()), span=kernel.span).on(
+    return Function(f"{kernel.name}.fallback", (), None, Region((), [], ()), span=kernel.span).on(
         Region(ids, b.ops, ())
     )
 

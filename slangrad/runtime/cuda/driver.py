@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from slangrad.base.late import Late
 from slangrad.runtime.device import DeviceMissing
@@ -118,10 +118,9 @@ class Driver:
             self.lost = DeviceLost(function, _text(name), _text(text), self.launched)
         return self.lost.again()
 
-    def function(self, name: str) -> Callable[..., Any]:
+    def function(self, name: str) -> Callable[..., Any]:  # the bindings have no types
         """A function of cuda-bindings itself, for calls whose time counts."""
-        function: Callable[..., Any] = getattr(self._bindings, name)
-        return function
+        return cast(Callable[..., Any], getattr(self._bindings, name))  # without types
 
     @property
     def version(self) -> int:

@@ -100,7 +100,7 @@ class Checkpoints:
         self.folder, self.every, self.keep = folder, every, keep
         if self._mesh.watch is not None:
             self._mesh.watch.meet(f"checkpoint with every={every}, keep={keep}")
-        self._group: Any = None
+        self._group: Any = None  # of PyTorch, which is loaded later
         try:
             self._group = self._watched(lambda: STORAGE.group_of(self._mesh))
         except ImportError as error:
