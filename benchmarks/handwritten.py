@@ -177,6 +177,24 @@ class Handwritten:
             "fwd": (bound(self.c.w7c, d["n"], *(copied(d[name]) for name in "abcd"), e), lambda: {"e": e})
         }
 
+    def w9(self, d: w.Data) -> Made:
+        """In a library of its own, c_texture.c."""
+        clamp, side, n = 1, d["side"], d["n"]
+        texels, ct, gradient, color = (
+            copied(d["texels"]),
+            copied(d["ct"]),
+            padded(4 * side * side),
+            padded(4 * n),
+        )
+        made: Made = {}
+        for order in ("random", "coherent"):
+            uv = copied(d["uv" + order])
+            call = bound(self.c.w9_values, n, side, side, clamp, texels, uv, color)
+            made[order] = call, lambda: {"color": color}
+            call = bound(self.c.w9_gradients, n, side, side, clamp, gradient, uv, ct)
+            made[f"grad {order}"] = call, lambda: {"gt": gradient}
+        return made
+
     def w8(self, d: w.Data) -> Made:
         n, x, gy, y, gx = d["n"], copied(d["x"]), copied(d["gy"]), padded(d["n"]), padded(d["n"])
         inputs = n, w.A, w.B, w.C, x.ctypes.data, gy.ctypes.data

@@ -16,3 +16,4 @@ if missing:
 INFO = version()
 c = Handwritten(build("c_simd.c", FLAGS))
 W1, W2, W3, W4, W5a, W5b, W6, W7c, W8 = c.w1, c.w2, c.w3, c.w4, c.w5a, c.w5b, c.w6, c.w7c, c.w8
+W9 = Handwritten(build("c_texture.c", FLAGS)).w9

@@ -15,3 +15,4 @@ if {"avx2", "fma"}.difference(Path("/proc/cpuinfo").read_text().split()):
 INFO = version()
 c = Handwritten(build("c_avx2.c", FLAGS))
 W1, W2, W3, W4, W5a, W5b, W7c, W8 = c.w1, c.w2, c.w3, c.w4, c.w5a, c.w5b, c.w7c, c.w8
+W9 = Handwritten(build("c_texture.c", FLAGS)).w9

@@ -66,6 +66,9 @@ void addSquaredError(inout DifferentialPair<float3> color, inout DifferentialPai
 }}
 
 [Differentiable]
+float4 sampled(Texture2D<float4> image, SamplerState smooth, float2 uv) {{ return image.SampleLevel(smooth, uv, 0); }}
+
+[Differentiable]
 float pixelLoss(int pixel, DiffTensor<float, 2> g, no_diff float3 wanted)
 {{
     let at = no_diff float2(pixel % {w.IMG} + 0.5, pixel / {w.IMG} + 0.5);
@@ -252,3 +255,30 @@ def W7b(d):
 
 def W7c(d):
     return in_graph("fwd", lambda a, b, c, d: {"e": d + (a + b) * c}, "abcd", d)
+
+
+def W9(d):
+    clamp = spy.TextureAddressingMode.clamp_to_edge
+    smooth = device.create_sampler(address_u=clamp, address_v=clamp)
+    image = device.create_texture(
+        format=spy.Format.rgba32_float, width=d["side"], height=d["side"], data=d["texels"]
+    ).with_grads()
+    color = spy.Tensor.empty(device, (d["n"],), "float4").with_grads()
+    color.grad.copy_from_numpy(d["ct"])
+
+    def sample(uv):
+        return lambda: module.sampled(image, smooth, uv, _result=color)
+
+    def learn(uv):
+        def grad():
+            image.grad.clear()
+            module.sampled.bwds(image, smooth, uv, _result=color)
+
+        return grad
+
+    made = {}
+    for order in ("random", "coherent"):
+        uv = spy.Tensor.from_numpy(device, d["uv" + order], dtype="float2")
+        made[order] = sample(uv), lambda: {"color": color.to_numpy()}
+        made[f"grad {order}"] = learn(uv), lambda: {"gt": image.grad.to_numpy()}
+    return made

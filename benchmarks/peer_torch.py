@@ -146,3 +146,32 @@ def W7c(d):
         kept["e"] = e + (a + b) * c
 
     return {"fwd": (fwd, lambda: {"e": kept["e"].numpy()})}
+
+
+def W9(d):
+    texels = tensor(d["texels"]).permute(2, 0, 1)[None].requires_grad_()
+    ct, kept = tensor(d["ct"]).T[None, :, None], {}
+
+    def sample(grid):
+        return torch.nn.functional.grid_sample(texels, grid, padding_mode="border", align_corners=False)
+
+    def values(grid):
+        def run():
+            with torch.no_grad():
+                kept["color"] = sample(grid)
+
+        return run, lambda: {"color": kept["color"][0, :, 0].T.numpy()}
+
+    def gradient(grid):
+        def run():
+            texels.grad = None
+            kept["color"] = sample(grid)
+            kept["color"].backward(ct)
+
+        return run, lambda: {"gt": texels.grad[0].permute(1, 2, 0).numpy()}
+
+    made = {}
+    for order in ("random", "coherent"):
+        grid = (2 * tensor(d["uv" + order]) - 1)[None, None]
+        made |= {order: values(grid), f"grad {order}": gradient(grid)}
+    return made

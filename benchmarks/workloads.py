@@ -29,6 +29,7 @@ W4_INDICES = 1 << 22
 MANDEL_SIZE, MANDEL_ITERS = 1024, 100  # W5a
 LOOP_ITERS, LOOP_STEP = 64, 0.1  # W5b
 LOOP_ELEMENTS = 1 << 20
+W9_SIDE, W9_SAMPLES = 2048, 1 << 22  # texels along an edge
 IMG, NG = 256, 256  # W6: pixels along an edge, gaussians
 
 
@@ -274,6 +275,40 @@ def w7c_reference(data: Data) -> References:
     return {"fwd": {"e": d.d + (d.a + d.b) * d.c}}
 
 
+# --- W9: bilinear samples of a texture, clamped at its edges: values, and the gradient of the texels
+
+
+def w9_data(side: int = W9_SIDE, n: int = W9_SAMPLES) -> Data:
+    """Places in random order, and places of the pixels of a picture that is turned a little and enlarged."""
+    random = np.random.default_rng(9)
+    rows = int(np.sqrt(n))
+    y, x = np.divmod(np.arange(n), n // rows) / np.array([[rows], [n // rows]]) - 0.5
+    turned = np.stack([0.9 * x - 0.3 * y, 0.3 * x + 0.9 * y], -1) + 0.5
+    return {
+        "n": n, "side": side, "texels": random.uniform(0.1, 1, (side, side, 4)).astype(FLOAT),
+        "ct": random.uniform(0.1, 1, (n, 4)).astype(FLOAT),
+        "uvrandom": random.uniform(-0.05, 1.05, (n, 2)).astype(FLOAT), "uvcoherent": turned.astype(FLOAT),
+    }  # fmt: skip
+
+
+def w9_reference(data: Data) -> References:
+    side, texels, ct = data["side"], data["texels"].reshape(-1, 4).astype(float), data["ct"].astype(float)
+    results: References = {}
+    for order in ("random", "coherent"):
+        places = data["uv" + order].astype(float) * side - 0.5
+        low = np.floor(places).astype(int)
+        values, gradient = np.zeros((data["n"], 4)), np.zeros((side * side, 4))
+        for corner in range(4):
+            step = np.array([corner & 1, corner >> 1])
+            x, y = np.clip(low + step, 0, side - 1).T
+            weight = np.prod(np.where(step == 1, places - low, 1 - places + low), -1)
+            values += weight[:, None] * texels[y * side + x]
+            for k in range(4):
+                gradient[:, k] += np.bincount(y * side + x, weight * ct[:, k], side * side)
+        results |= {order: {"color": values.ravel()}, f"grad {order}": {"gt": gradient.ravel()}}
+    return results
+
+
 # --- The table
 
 
@@ -303,6 +338,9 @@ WORKLOADS = {
                     {"fwd": Cost(ELEMENTS, 20 * ELEMENTS, 3 * ELEMENTS)}),
     "W8":  Workload("polynomial, 4 values: what a call costs", lambda: elementwise_data(4), w1_reference,
                     elementwise_cost(4, 4, 4), same_as="W1"),
+    "W9":  Workload("bilinear samples of a texture of 2048 x 2048 float4, 2^22 places", w9_data, w9_reference,
+                    {f"{kind}{order}": Cost(W9_SAMPLES, 24 * W9_SAMPLES + 16 * W9_SIDE**2, 60 * W9_SAMPLES)
+                     for kind in ("", "grad ") for order in ("random", "coherent")}),
 }
 # fmt: on
 
