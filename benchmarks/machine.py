@@ -30,6 +30,16 @@ def describe() -> dict[str, Any]:
     }
 
 
+def cpu_of(rank: int) -> int:
+    """One for a worker: of a core of its own, as long as there are enough. CPUs of one core slow each other down."""
+    cores: dict[str, list[int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.setdefault(siblings.read_text() if siblings.exists() else str(cpu), []).append(cpu)
+    order = [cpus[0] for cpus in cores.values()] + [cpu for cpus in cores.values() for cpu in cpus[1:]]
+    return order[rank % len(order)]
+
+
 def pin(cpus: int) -> None:
     """This process and those it starts stay on that many CPUs; a ValueError when there are fewer."""
     available = sorted(os.sched_getaffinity(0))

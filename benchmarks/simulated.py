@@ -9,6 +9,7 @@ import os
 import sys
 from time import perf_counter
 
+import machine
 import numpy as np
 
 import slangrad as spy
@@ -43,8 +44,8 @@ def seconds_of(step, batch):
 
 
 def main(rounds):
-    rank, processors = int(os.environ["LOCAL_RANK"]), sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {processors[rank % len(processors)]})
+    rank = int(os.environ["LOCAL_RANK"])
+    os.sched_setaffinity(0, {machine.cpu_of(rank)})
     mesh = graph.mesh("data")
     steps = {name: made(mesh, *size) for name, size in SIZES.items()}
     for step, batch in steps.values():

@@ -89,6 +89,8 @@ CODES: dict[str, str] = {
     "E0411": "missing requirement",
     "E0412": "interface as the type of a value",
     "E0413": "unsuitable base",
+    "E0414": "misplaced declaration",
+    "E0415": "parameter of an extension that its target does not have",
     # E05  differentiability
     "E0501": "type without a derivative",
     "E0502": "not a function",
@@ -110,6 +112,7 @@ CODES: dict[str, str] = {
     "E0606": "failed assertion",
     "E0608": "uncaught error",
     "E0609": "missing or needless 'try'",
+    "E0610": "unused result",
     # E07  lowering and limits
     "E0701": "type without a run-time form",
     "E0702": "too many instances",

@@ -14,7 +14,7 @@ import numpy as np
 from slangrad import graph
 from slangrad.graph import GraphError
 from slangrad.graph.train import Step
-from slangrad.graph.workers.simulation.timeline import Simulation, bytes_text, table, time_text
+from slangrad.graph.workers.simulation.timeline import Timeline, bytes_text, table, time_text
 
 AUTO = "auto"  # a mesh that is searched for
 KEYWORDS = [
@@ -26,7 +26,7 @@ KEYWORDS = [
 
 def simulated(
     target: str, workers: int | None, links: Path | None, mesh: str, workers_per_host: int | None
-) -> tuple[list[str], Simulation]:
+) -> tuple[list[str], Timeline]:
     """The simulation of "FILE:step", and lines that stand before it. ValueError for a target or a mesh that cannot be
     read."""
     sizes: Any = {} if mesh == AUTO else sizes_of(mesh)  # by names that no keyword has
@@ -41,10 +41,10 @@ def simulated(
 
 def best_of(
     step: Step, batch: tuple[object, ...], workers: int, links: Path | None, workers_per_host: int | None
-) -> tuple[list[str], Simulation]:
+) -> tuple[list[str], Timeline]:
     """A line for each way to put workers on the axes "data" and "stages", with the same number of rows in all. Also
     gives the simulation of the fastest one."""
-    simulations: dict[str, Simulation] = {}
+    simulations: dict[str, Timeline] = {}
     refused: GraphError | None = None
     for stages in (n for n in range(1, workers + 1) if workers % n == 0):
         # Keywords of a function that has others.

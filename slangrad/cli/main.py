@@ -289,7 +289,9 @@ def plan(
     ] = "",
     links: Annotated[Path | None, typer.Option(help="A file that graph.measure_links().save wrote.")] = None,
     workers_per_host: Annotated[int | None, typer.Option(min=1, help="Neighbors on one host.")] = None,
-    timeline: Annotated[Path | None, typer.Option(help="Write a picture: .svg or .html.")] = None,
+    timeline: Annotated[
+        Path | None, typer.Option(help="Write a picture, .svg or .html, or a trace, .json.")
+    ] = None,
 ) -> None:
     """Tell how long a training step takes on workers that are not there, and what it waits for.
 

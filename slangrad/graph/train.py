@@ -7,7 +7,8 @@ step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -50,23 +51,32 @@ from slangrad.graph.workers.comparison import (
     setting_parts,
 )
 from slangrad.graph.workers.connections.costs import Links, links_of
-from slangrad.graph.workers.connections.differences import call_part, digest_of_parts
+from slangrad.graph.workers.connections.differences import STEP, call_part, digest_of_parts
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
-from slangrad.graph.workers.parameters import Updates, WorkerParameters, rows_of, rows_specs
+from slangrad.graph.workers.parameters import (
+    Updates,
+    WorkerParameters,
+    batch_text,
+    check_copies,
+    rows_of,
+    rows_specs,
+)
 from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
 from slangrad.graph.workers.sharding.partition import Partition, partitioned
 from slangrad.graph.workers.sharding.propagate import Sharding
 from slangrad.graph.workers.sharding.step_graph import StepGraph, TrainedVariable
+from slangrad.graph.workers.simulation.recorded import StepRecorder
 from slangrad.graph.workers.simulation.simulate import Cluster, simulated
 from slangrad.graph.workers.simulation.stage_times import simulated_stages
-from slangrad.graph.workers.simulation.timeline import Simulation
+from slangrad.graph.workers.simulation.timeline import Timeline
 from slangrad.graph.workers.stages.layers import Layers, LossGraph, layers_of
 from slangrad.graph.workers.stages.microbatches import checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.stages.pipeline import StagePlan
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoints.checkpoint import Checkpoints
+    from slangrad.graph.workers.connections.transfers import Transfer
     from slangrad.optim.optimizers import ParameterUpdate
 
 
@@ -115,7 +125,7 @@ class Step:
         updates = self.optimizer.advance(is_planned=self._last is None)
         planned = self._planned(call, updates)
         if self.mesh.watch is not None:
-            self.mesh.watch.begin(planned.digest, self.numbers_of(call))
+            self.mesh.watch.begin(planned.digest, self.numbers_of(call), planned.batch_text)
         if planned is not self._last:  # a plan that is new may have cut the state
             self._last, updates = planned, self.optimizer.advance()
         try:
@@ -172,6 +182,20 @@ class Step:
         explanation = PlanExplanation(planned.plan, planned.workers_text(costs))
         return explanation.dot if dot else explanation
 
+    def timeline(self, *batch: object) -> Timeline:
+        """Make a step as a call does, and return its times on this worker, measured: `print` shows a table,
+        `save("step.json")` writes a trace for chrome://tracing and Perfetto, `save("step.svg")` a picture. The first
+        step of a batch compiles kernels, too. Each worker calls this, as it is a step. ValueError for
+        consistent="bits". Other errors are those of a step."""
+        if self.is_cut_into_shards:
+            raise ValueError("consistent='bits' has no timeline: its shards run one after another")
+        with self._lock:
+            call = CallArguments(*batch)
+            planned = self._planned(call, self.optimizer.advance(is_planned=self._last is None))
+            with planned.recorded() as recording:
+                self._stepped(call)
+        return recording.timeline(self.mesh, planned.peak)
+
     @property
     def parameters(self) -> PyTree:
         """In the form in which the optimizer got them, gathered from all workers where they are cut. All workers read
@@ -224,7 +248,7 @@ class _Planned:
         kept = {new: old for variable in variables for old, new in variable.updates.items()}
         outputs, inputs = [output, *aux, *kept], [*parameters, *batch, *states, settings]
         self._device = device_of(held.tensors[0])
-        self.digest = ""
+        self.digest, self.batch_text = "", batch_text(call.arrays)
         if mesh.watch:  # workers agree before they wait for each other to make the plan
             held.number = held.number or mesh.watch.number("step function")
             which = {
@@ -240,12 +264,14 @@ class _Planned:
                 *graph_parts(outputs),
                 *captured_parts(outputs, self._device),
                 *held.parts(),
-                *setting_parts(layers.said),
+                *setting_parts(layers.numbers),
             ]
             self.digest = digest_of_parts(common)
+            mesh.watch.call = STEP + self.batch_text
             mesh.watch.agree(
                 self.digest, step.numbers_of(call), lambda: [call_part("a step"), *numbers, *common]
             )
+        check_copies(call.arrays, mesh, self._device)
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
         self._mesh = mesh
@@ -361,11 +387,36 @@ class _Planned:
             return ""
         return f"{self.simulated(links)}\n\n{self.sharding}"
 
-    def simulated(self, links: Links, measured: bool = False, slowest: float = 1.0) -> Simulation:
+    def simulated(self, links: Links, measured: bool = False, slowest: float = 1.0) -> Timeline:
         """A step of all workers, by these costs."""
         if self._staged is not None:
             return simulated_stages(self._staged, self._mesh, links, measured, slowest)
         return simulated(self.plan, self._mesh, links, measured, slowest)
+
+    @property
+    def peak(self) -> int:
+        """Bytes of memory of this worker."""
+        return self.plan.memory if self._staged is None else self._staged.fitted(self._mesh.stage).needed
+
+    @contextmanager
+    def recorded(self) -> Iterator[StepRecorder]:
+        """Records the steps that run meanwhile."""
+        recording, staged = StepRecorder(self._mesh.rank), self._staged
+        plans = [self.plan] if staged is None else [*staged.plans.values()]
+        messages: list[tuple[Transfer, int]] = []
+        for plan in plans:
+            plan.recorder = recording.of_plan(plan)
+        if staged is not None:
+            staged.messages = messages
+        try:
+            yield recording
+        finally:
+            for plan in plans:
+                plan.recorder = iter
+            if staged is not None:
+                staged.messages = None
+        for message, nbytes in messages:
+            recording.exchange(message.name, nbytes, message.start, message.stop)
 
     def run(self, call: CallArguments, updates: Updates) -> PyTree:
         self._settings.host_view()[...] = updates[0][

@@ -31,11 +31,12 @@ def test_plan(slangrad, write, name):
 def test_links_and_a_timeline(slangrad, write, tmp_path):
     write("training.py", STEP.replace('"model"', "None"))
     write("links.json", LINKS)
-    words = "--workers", "16", "--workers-per-host", "16", "--links", "links.json", "--timeline", "step.svg"
-    code, shown, errors = slangrad("graph", "plan", "training.py:step", *words)
-    assert (code, errors) == (0, "")
-    assert "all_reduce over data" in shown and " 8 s" in shown  # 2 * 4 rounds of a second
-    assert (tmp_path / "step.svg").read_text().startswith("<svg")
+    words = "--workers", "16", "--workers-per-host", "16", "--links", "links.json", "--timeline"
+    for name, start in (("step.svg", "<svg"), ("step.html", "<!DOCTYPE"), ("step.json", '{"traceEvents": [')):
+        code, shown, errors = slangrad("graph", "plan", "training.py:step", *words, name)
+        assert (code, errors) == (0, "")
+        assert "all_reduce over data" in shown and " 8 s" in shown  # 2 * 4 rounds of a second
+        assert (tmp_path / name).read_text().startswith(start)
 
 
 def test_the_best_of_data_and_stages(slangrad, write):

@@ -176,9 +176,9 @@ class CommandEncoder(_Recording):
         layer: int = 0,
         mip: int = 0,
     ) -> None:
-        """Write an array as it is now to a level of a layer, or a list of arrays to all levels of the first layer, then
-        to those of the next. ValueError for shapes that do not fit, CommandError (E1021) for other textures and other
-        numbers of arrays."""
+        """Write an array as it is now to a level of a layer. A list of arrays goes to all levels of the first layer,
+        then to those of the next. ValueError for shapes that do not fit, CommandError (E1021) for other textures and
+        other numbers of arrays."""
         self._check_texture(texture)
         if isinstance(data, (list, tuple)):
             places = [(k, m) for k in range(texture.layer_count) for m in range(texture.mip_count)]

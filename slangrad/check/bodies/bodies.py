@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass, kinds_of
+from slangrad.check.bodies.nesting import check_nesting, check_parameters_of_extension
 from slangrad.check.bodies.statements import check_statements
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.custom_derivatives import check_derivative_attributes
@@ -115,8 +116,11 @@ def check_declaration(checker: Checker, declaration: ast.Declaration) -> None:
 
 
 def _function(checker: Checker, node: ast.Function) -> None:
-    checker.info(node)
+    info: FunctionInfo = checker.info(node)
     generic_info(checker, node)
+    attribute = node.attribute("NoDiscard")
+    if attribute is not None and info.result is VOID:
+        checker.error("E0208", f"'{node.name}' has no result that [NoDiscard] could be about", attribute.span)
     check_body(checker, node)
     check_derivative_attributes(checker, node)
 
@@ -188,6 +192,9 @@ def _check_conformances(checker: Checker, node: ast.Struct | ast.Extension, kind
 
 def check_members(checker: Checker, node: ast.Container) -> None:
     """The members of a type, module or namespace, and whether two of them clash."""
+    check_nesting(checker, node, node.members)
+    if isinstance(node, ast.Extension):
+        check_parameters_of_extension(checker, node)
     for member in node.members:
         check_declaration(checker, member)
     _check_duplicates(checker, list(all_members(node)))

@@ -16,10 +16,11 @@ from slangrad.base.traits import Traits
 from slangrad.check.bodies.assembly import meaning_of
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls.calls import check_condition
-from slangrad.check.calls.coerce import coerce
+from slangrad.check.calls.coerce import coerce, stripped
 from slangrad.check.calls.throwing import check_throw, declare_error
 from slangrad.check.generics.bounds import supposing
 from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import (
     ERROR,
     INT,
@@ -106,6 +107,20 @@ def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
     if earlier and declaration.name and not overloads:
         message = f"'{declaration.name}' is declared twice in this block"
         scope.checker.error("E0308", message, declaration.name_span)
+
+
+def _effect(scope: Scope, node: ast.ExpressionStatement) -> None:
+    """An expression for its effect. The result of a `[NoDiscard]` function must be used."""
+    kind = scope.checker.check_value(scope, node.expression)
+    form = stripped(node.expression).ref
+    target = form.function if isinstance(form, checked.FunctionCall) else None
+    if kind in (VOID, ERROR) or not isinstance(target, DeclRef):
+        return
+    if isinstance(target.declaration, ast.Function) and target.declaration.attribute("NoDiscard") is not None:
+        message = f"the result of '{target.declaration.name}' is not used"
+        scope.checker.error(
+            "E0610", message, node.expression.span, "it is [NoDiscard]: store it, or pass it on"
+        )
 
 
 # --- Branches -----------------------------------------------------------------------------------------
@@ -398,7 +413,7 @@ _ASSEMBLY = "assembly for another target is not supported"
 STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Block: check_block,
     ast.Empty: lambda scope, node: None,
-    ast.ExpressionStatement: lambda scope, node: scope.checker.check_value(scope, node.expression),
+    ast.ExpressionStatement: _effect,
     ast.DeclarationStatement: _declaration,
     ast.If: _if,
     ast.IfLet: _if_let,

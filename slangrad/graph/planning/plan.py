@@ -85,7 +85,6 @@ class Plan:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
     `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; `copies` of them in another order, as
     products read them, are made once and kept.
-
     `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
     computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
     MemoryLimitError (E1047) where nothing helps."""
@@ -110,7 +109,7 @@ class Plan:
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
-        self._begun: dict[int, Pending] = {}  # collectives, by their steps
+        self.begun: dict[int, Pending] = {}  # collectives, by their steps
         self._holders: Memory = {}  # of this plan
         self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
@@ -143,6 +142,7 @@ class Plan:
         }
         self._arena()
         self._binders: list[Binder] = []  # of copies and steps
+        self.recorder: Callable[[Sequence[Call]], Iterable[Call]] = iter  # takes the times of steps
         self._ready: dict[tuple[int, ...], ReadyRun] = {}  # by the addresses of memory from outside
 
     # --- text
@@ -321,7 +321,7 @@ class Plan:
         if isinstance(step, Exchange):
             return self._exchange(step)
         assert isinstance(step, Await)
-        return lambda _: lambda: self._begun.pop(id(step.exchange)).wait()
+        return lambda _: lambda: self.begun.pop(id(step.exchange)).wait()
 
     def _seen(self, part: MemoryPart, memory: Memory) -> spy.Tensor:
         """The tensor of a part."""
@@ -453,7 +453,7 @@ class Plan:
             parts = [self._seen(part, memory).host_view() for part in step.parts]
 
             def begin() -> None:
-                self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
+                self.begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
             return begin
 
@@ -473,7 +473,7 @@ class Plan:
             for call in ready.copies if self._is_stale else ():
                 call()
             self._is_stale = False
-            for call in ready.calls:
+            for call in self.recorder(ready.calls):
                 call()
         except spy.BoundsError as error:  # of a line of the plan's text
             indexed = (

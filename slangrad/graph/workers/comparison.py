@@ -17,11 +17,10 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.workers.connections.differences import PlanPart
+from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart
 
 SAME_SETTINGS = "all workers pass the same settings"
 SAME_NUMBERS = "all workers set the same numbers"
-SAME_ROWS = "all workers pass arrays of the same shape and dtype: leave out or pad rows that remain"
 SAME_SHAPES = "all workers make the same model"
 SAME_LOSS = "all workers call the same loss function, which reads no rank and no other numbers"
 SAME_TEXT = "all workers load the same Slang text"

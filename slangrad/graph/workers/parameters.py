@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
+from zlib import crc32
 
 import numpy as np
 
@@ -23,8 +24,8 @@ import slangrad as spy
 from slangrad.graph.arrays.array import Array, checked_type
 from slangrad.graph.arrays.trees import PyTree, leaves, tree_map
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.node import Node, Shape, new_input, topological_order
-from slangrad.graph.ir.values import ArrayValue, copied, device_of, is_array, layout_of, numpy_type
+from slangrad.graph.ir.node import Node, Shape, new_input, topological_order, type_text
+from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, is_array, layout_of, numpy_type
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.comparison import SAME_LAYOUT, SAME_SETTINGS, SAME_START, digest_of
 from slangrad.graph.workers.connections.costs import Links
@@ -303,6 +304,38 @@ def rows_of(arrays: Sequence[ArrayValue], mesh: Mesh) -> list[Node]:
         shape = (shape[0] * count, *shape[1:]) if shape else shape
         inputs.append(new_input(shape, checked_type(numpy_type(array)), f"batch{i}"))
     return inputs
+
+
+def batch_text(arrays: Sequence[ArrayValue]) -> str:
+    """The types of the rows of this worker."""
+    types = ((tuple(map(int, array.shape)), checked_type(numpy_type(array))) for array in arrays)
+    return ", ".join(type_text(new_input(shape, dtype)) for shape, dtype in types)
+
+
+def check_copies(arrays: Sequence[ArrayValue], mesh: Mesh, device: spy.Device) -> None:
+    """GraphError (E1048) on all workers where some that are to pass the same rows pass others: those along axes that
+    do not cut the batch. All workers call this together."""
+    copies = [name for name in mesh.several if name not in mesh.batch_cuts]
+    if not mesh.links or not copies:
+        return
+    sums = [crc32(np.ascontiguousarray(as_tensor(device, array).to_numpy()).data) for array in arrays]
+    bounds = np.array([[x, -x] for x in sums], np.int64)
+    for over in copies:
+        mesh.collective("all_reduce", over, "max").start(None, bounds).wait()
+    differs = (bounds.sum(1) != 0).astype(np.int64)
+    for over in mesh.batch_cuts:
+        mesh.collective("all_reduce", over, "max").start(None, differs).wait()
+    if differs.any():
+        along = " and ".join(copies)
+        message = f"array {differs.argmax()} of the batch is not the same on workers along {along}"
+        alike = (
+            f"workers with the same place on {', '.join(mesh.batch_cuts)}"
+            if mesh.batch_cuts
+            else "all workers"
+        )
+        raise GraphError(
+            "E1048", message, f"{alike} pass the same rows, unless graph.mesh has other axes in batch="
+        )
 
 
 def rows_specs(nodes: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:

@@ -27,11 +27,12 @@ def mapped(change: Callable[[object], object], value: object) -> HostValue:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Uniform(Leaf):
-    """A plain value, packed with the arguments."""
+    """A plain value, packed with the arguments. `read` finds it in the given value; see docs/extending.md."""
 
     is_packed: ClassVar[bool] = True
 
     lowered: ir.Type
+    read: Callable[[HostValue], object] | None = None
 
     def parameters(self, classes: str) -> list[KernelParameter]:
         return [KernelParameter(spell_on_page(self.type), self.name)]
@@ -41,13 +42,13 @@ class Uniform(Leaf):
 
     @property
     def _is_scalar(self) -> bool:
-        return isinstance(self.lowered, (ir.Scalar, ir.Pointer))
+        return isinstance(self.lowered, (ir.Scalar, ir.Pointer)) and self.read is None
 
     def finders(self) -> list[Finder]:
         return [(self.name, 0, None)] if self._is_scalar else []
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        return {} if self._is_scalar else {self.name: plain_setter(self.lowered, None, self.label)}
+        return {} if self._is_scalar else {self.name: plain_setter(self.lowered, self.read, self.label)}
 
 
 def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str) -> Setter:
@@ -60,13 +61,15 @@ def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str
     return put
 
 
-def bind_plain(way: Way, spot: Spot, described: str) -> Uniform:
+def bind_plain(
+    way: Way, spot: Spot, described: str, read: Callable[[object], object] | None = None
+) -> Uniform:
     """A plain value as a uniform parameter; it cannot be written, and carries no derivative."""
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)
     assert lowered is not None, f"{way.type} has no place in memory"
     node_fields = spot.node(way.type, spot.role.without_derivative(), described)
-    return Uniform(**node_fields, lowered=lowered)
+    return Uniform(**node_fields, lowered=lowered, read=read)
 
 
 def refuse_writes(spot: Spot, described: str) -> None:

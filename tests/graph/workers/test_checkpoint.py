@@ -275,6 +275,24 @@ def test_failures_of_one_worker_are_errors_of_all(place: Path, tmp_path: Path, e
     assert goes_on(tmp_path / "run", expected) == 2
 
 
+def train_with_own_folders(folder: Path, losses: list[float]) -> None:
+    mesh = graph.mesh("data")
+    step = made(mesh)
+    own = folder / str(mesh.rank)
+    with pytest.raises(
+        graph.GraphError, match=r"E1049.*: worker 1: this folder is not that of worker 0"
+    ) as caught:
+        graph.checkpoint(step, own, every=1)
+    assert caught.value.note == "a folder that all workers see, such as one of a network"
+    assert os.listdir(own) == []
+    np.testing.assert_allclose(step(rows_of(mesh)), losses[0], rtol=1e-12)
+    assert os.listdir(own) == []
+
+
+def test_folders_of_single_workers_are_refused(place: Path, tmp_path: Path, expected: list[float]) -> None:
+    assert ended(started(place, train_with_own_folders, 3, tmp_path, expected)) == [0] * 3
+
+
 def train_with_a_hanging_save(folder: Path, stop: Any) -> None:
     """Worker 1 stops while it writes."""
     mesh = graph.mesh("data")

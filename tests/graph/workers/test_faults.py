@@ -357,7 +357,7 @@ if mesh.rank == 0:
 _get_default_store().set("the other has its mesh", "1")
 time.sleep(1.5)  # a call of the store waits by now
 (thread,) = (x for x in threading.enumerate() if x.name == "slangrad-heartbeat")
-mesh.watch._leave(os.getpid())
+mesh.watch._leave()
 print(thread.is_alive())
 """
 

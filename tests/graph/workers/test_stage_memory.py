@@ -19,7 +19,7 @@ from slangrad.graph.lowering.choose import by_slang
 from slangrad.graph.lowering.steps import KernelStep
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
-from slangrad.graph.workers.simulation.stage_times import StagesSimulation
+from slangrad.graph.workers.simulation.stage_times import StagesTimeline
 from slangrad.graph.workers.simulation.timeline import bytes_text, time_text
 from slangrad.graph.workers.stages.layers import divided
 from slangrad.graph.workers.stages.pieces import MICROBATCH
@@ -113,7 +113,7 @@ def test_every_limit_from_the_least_on_is_enough(part: float) -> None:
     least = least_for(deep, uneven(), batch, sizes)
     limit = int(least + part * (most - least))
     found = graph.simulate(step_of(deep, uneven(), limit), *batch, graph.cluster(**sizes))
-    assert isinstance(found, StagesSimulation)
+    assert isinstance(found, StagesTimeline)
     assert found.peak <= limit
 
 
@@ -127,10 +127,10 @@ def with_loops(p: Any, x: Any, y: Any) -> Any:
 def test_pieces_have_room_beside_the_loops_of_others() -> None:
     """Bodies of loops keep memory, in the forward and the backward sweep of a stage."""
 
-    def planned(memory: int | None) -> StagesSimulation:
+    def planned(memory: int | None) -> StagesTimeline:
         step = graph.train(with_loops, spy.optim.SGD(square()[:4], lr=0.1), memory, microbatches=1)
         found = graph.simulate(step, X, Y, graph.cluster(stages=2))
-        assert isinstance(found, StagesSimulation)
+        assert isinstance(found, StagesTimeline)
         return found
 
     with pytest.raises(MemoryLimitError) as found:
@@ -239,7 +239,7 @@ def test_copies_of_weights_are_shown_and_timed() -> None:
     assert min(times[: len(plan.copies)]) > 0
     for measured in (False, True):
         found = graph.simulate(step, *arrays, graph.cluster(data=1), measured=measured)
-        assert isinstance(found, StagesSimulation)
+        assert isinstance(found, StagesTimeline)
         (stage,) = found.stages
         assert stage.copied == plan.copied_bytes
         assert (

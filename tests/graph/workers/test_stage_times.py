@@ -14,7 +14,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
-from slangrad.graph.workers.simulation.stage_times import StagesSimulation
+from slangrad.graph.workers.simulation.stage_times import StagesTimeline
 
 LAYERS, SIDE, ROWS = 8, 64, 32
 FREE = Cost(0.0, 1e30)
@@ -34,11 +34,11 @@ def loss(p: Any, x: Any) -> Any:
 
 def planned(
     cluster: Any, microbatches: int | None = None, memory: int | None = None, rows: int = ROWS
-) -> StagesSimulation:
+) -> StagesTimeline:
     p = [np.zeros((SIDE, SIDE), np.float32) for _ in range(LAYERS)]
     step = graph.train(loss, spy.optim.SGD(p, lr=0.1), memory, microbatches=microbatches)
     found = graph.simulate(step, np.zeros((rows, SIDE), np.float32), cluster)
-    assert isinstance(found, StagesSimulation)
+    assert isinstance(found, StagesTimeline)
     return found
 
 

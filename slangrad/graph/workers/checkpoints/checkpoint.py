@@ -13,6 +13,7 @@ import atexit
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
@@ -28,6 +29,7 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Shape
 from slangrad.graph.ir.values import numpy_type
+from slangrad.graph.workers.connections.differences import SAME_STEPS
 from slangrad.graph.workers.connections.faults import WorkerLost
 from slangrad.graph.workers.meshes.mesh import Mesh, check_torch
 from slangrad.graph.workers.meshes.specs import Spec, parts
@@ -44,7 +46,9 @@ R = TypeVar("R")
 STORAGE = Late("slangrad.graph.workers.checkpoints.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
 FOLDER = "a folder with room, which all workers can write"
+SHARED = "a folder that all workers see, such as one of a network"
 MODEL = "the parameters and the optimizer of that run, or another folder"
+LATE = 2.0  # seconds
 DIVIDED = 1 << 20  # bytes from which the holders of a tensor divide it, instead of taking turns
 
 
@@ -67,14 +71,14 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
     the program does. torch.distributed.checkpoint writes the files, for one worker, too. It unpickles what it
     reads: load only folders that you trust.
 
-    GraphError (E1049) where the folder cannot be used, or its newest checkpoint is damaged or that of other parameters
-    or another optimizer; then nothing is loaded. A save that fails is a GraphError of the next step, before it is
-    made, or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where
-    another worker is gone.
+    GraphError (E1049) where the folder cannot be used, where workers have folders of their own under this path, or
+    where the newest checkpoint is damaged or that of other parameters or another optimizer; then nothing is loaded. A
+    save that fails is a GraphError of the next step, before it is made, or of `step.wait()`. GraphError (E1043) without
+    a step. ImportError without torch. WorkerLost where another worker is gone.
     """
     if not hasattr(step, "checkpoints"):
-        said = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
-        raise GraphError("E1043", said, "graph.checkpoint(graph.train(loss, optimizer), folder)")
+        message = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
+        raise GraphError("E1043", message, "graph.checkpoint(graph.train(loss, optimizer), folder)")
     for name, value in (("every", every), ("keep", keep)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on", f"{name}=10")
@@ -114,19 +118,31 @@ class Checkpoints:
 
     def resume(self) -> None:
         """Load the newest checkpoint, if there is one."""
-        newest, self._token = self._together(self._found, FOLDER)[0]
+        mark = self.folder / f"{INCOMPLETE}{0:08}-{uuid4().hex}"
+        try:
+            (newest, self._token, mark_of_first), *_ = self._together(lambda: self._opened(mark), FOLDER)
+            self._together(lambda: self._see(mark_of_first), SHARED)
+        finally:
+            shutil.rmtree(mark, ignore_errors=True)
         if newest is not None:
             self._load(self.folder / newest)
         atexit.register(_at_exit, ref(self))
 
-    def _found(self) -> tuple[str | None, str]:
-        """The newest checkpoint, and a name for the files of this run. All take those of worker 0."""
+    def _opened(self, mark: Path) -> tuple[str | None, str, str]:
+        """The newest checkpoint, a name for the files of this run, and that of a mark that now is in the folder. All
+        take those of worker 0."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        trial = self.folder / f"{INCOMPLETE}{uuid4().hex}"
-        trial.mkdir()
-        trial.rmdir()
+        mark.mkdir()
         complete = _steps_in(self.folder, COMPLETE)
-        return max(complete, key=complete.__getitem__, default=None), uuid4().hex[:8]
+        return max(complete, key=complete.__getitem__, default=None), uuid4().hex[:8], mark.name
+
+    def _see(self, mark: str) -> None:
+        """FileNotFoundError where worker 0 has put its mark into another folder. One of a network shows it late."""
+        end = time.monotonic() + LATE
+        while not (self.folder / mark).exists():
+            if time.monotonic() > end:
+                raise FileNotFoundError(f"this folder is not that of worker 0, which put {mark} into its own")
+            time.sleep(LATE / 20)
 
     def _load(self, path: Path) -> None:
         older = f"without the folder {path.name}, the checkpoint before it is loaded, if there is one"
@@ -156,8 +172,8 @@ class Checkpoints:
         wrong = [f"{name} is missing" for name in wanted.keys() - stored.keys()]
         wrong += [f"{name} is no parameter here" for name in stored.keys() - wanted.keys()]
         for name in wanted.keys() & stored.keys():
-            here, there = (f"{dtype}{list(shape)}" for shape, dtype in (wanted[name], stored[name]))
-            wrong += [f"{name} is {there}, not {here}"] if here != there else []
+            form, stored_form = (f"{dtype}{list(shape)}" for shape, dtype in (wanted[name], stored[name]))
+            wrong += [f"{name} is {stored_form}, not {form}"] if form != stored_form else []
         if wrong:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
             raise ValueError(", ".join(sorted(wrong)[:5]) + more)
@@ -197,7 +213,9 @@ class Checkpoints:
         if steps % self.every:
             return
         self._await(self._writing)
-        self._writing = Thread(target=self._write, args=(steps, self._about(), self._copies()), daemon=True)
+        history = "" if self._mesh.watch is None else self._mesh.watch.history
+        content = steps, history, self._about(), self._copies()
+        self._writing = Thread(target=self._write, args=content, daemon=True)
         self._writing.start()
 
     def raise_failure(self) -> None:
@@ -231,8 +249,8 @@ class Checkpoints:
                 {"kind": type(optimizer).__name__, "settings": settings, "steps": optimizer.steps}
             )
         except TypeError as error:
-            said = f"settings of {optimizer!r} cannot be saved: {error}"
-            raise GraphError("E1049", said, "numbers and tuples of numbers as settings") from None
+            message = f"settings of {optimizer!r} cannot be saved: {error}"
+            raise GraphError("E1049", message, "numbers and tuples of numbers as settings") from None
 
     def _copies(self) -> dict[str, TensorBox]:
         """The numbers that this worker writes."""
@@ -269,8 +287,8 @@ class Checkpoints:
             None if part is None else STORAGE.TensorBox(shape, tuple(starts), part.to_numpy().reshape(local))
         )
 
-    def _write(self, steps: int, about: str, pieces: Mapping[str, TensorBox]) -> None:
-        """Write a checkpoint; this runs in a thread."""
+    def _write(self, steps: int, history: str, about: str, pieces: Mapping[str, TensorBox]) -> None:
+        """Write a checkpoint, if all workers have the same history; this runs in a thread."""
         fresh = self.folder / f"{INCOMPLETE}{steps:08}-{self._token}"
 
         def complete() -> None:
@@ -282,6 +300,8 @@ class Checkpoints:
             self._forget(steps)
 
         try:
+            if len(set(STORAGE.gathered(lambda: history, self._group))) > 1:
+                raise ValueError(f"workers have made other steps; {SAME_STEPS}")
             STORAGE.save(pieces, fresh, complete, self._group)
         except Exception as error:
             self._failed = steps, error

@@ -31,13 +31,23 @@ class PlanPart(NamedTuple):
 
 
 CALL = "the next call"
+STEP = "a step with a batch of "
 SAME_CALLS = "all workers make the same steps, checkpoints and measurements, in the same order"
+SAME_STEPS = (
+    "all workers make steps with the same learning rate, and with the same shapes and numbers of the batch"
+)
+SAME_ROWS = "all workers pass arrays of the same shape and dtype: leave out or pad rows that remain"
 ABSENT = PlanPart("the plan", "shorter", "")
 
 
 def call_part(call: str) -> PlanPart:
     """The part that stands first: the call that the worker makes."""
     return PlanPart(CALL, call, SAME_CALLS)
+
+
+def steps_part(history: str) -> PlanPart:
+    """The part for the steps that the worker has made."""
+    return PlanPart("the list of steps before this call", history, SAME_STEPS, is_shown=False)
 
 
 def digest_of_parts(parts: Iterable[PlanPart]) -> str:

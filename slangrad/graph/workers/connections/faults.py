@@ -27,12 +27,17 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import crc32
 
 from slangrad.base.process.threads import start_thread
+from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.connections.differences import (
+    SAME_CALLS,
+    SAME_ROWS,
+    STEP,
     PlanPart,
     call_part,
     decoded,
     difference_text,
     encoded,
+    steps_part,
 )
 from slangrad.graph.workers.connections.heartbeat import BEAT, Heartbeat, Sign
 
@@ -83,7 +88,8 @@ class Watch:
     ) -> None:
         self.rank, self.timeout = rank, timeout
         self.step = 0
-        self.at = ""
+        self.at = self.call = ""
+        self._process = os.getpid()
         self._done: dict[str, tuple[int, int]] = {}
         self._past: dict[str, list[tuple[int, int]]] = {}
         self._agreed: set[str] = set()
@@ -96,11 +102,13 @@ class Watch:
             self.at = "graph.mesh"
             reason = f"did not come to graph.mesh within {timeout:g} s"
             raise self._error(Verdict(tuple(late), f"{_named(late)} {reason}"), "graph.mesh")
-        atexit.register(self._leave, os.getpid())
+        atexit.register(self._leave)
 
-    def begin(self, plan: str, numbers: str = "") -> None:
+    def begin(self, plan: str, numbers: str = "", batch: str = "") -> None:
         """This worker begins a step. WorkerLost where others have another plan, or other numbers that are those of all
-        workers, such as the learning rate."""
+        workers, such as the learning rate. `batch`: the types of its arrays."""
+        self._refuse_child()
+        self.call = STEP + batch
         verdict = self._known() or self._apart_from()  # a step may end before one looks at others
         if verdict is not None:
             raise self._error(verdict, "between steps")
@@ -113,15 +121,22 @@ class Watch:
         meet those of this one."""
         if isinstance(error, WorkerLost):
             return
-        said = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
-        self._failed = Verdict((self.rank,), f"worker {self.rank} left step {self.step} by {said}")
+        error_text = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+        self._failed = Verdict((self.rank,), f"worker {self.rank} left step {self.step} by {error_text}")
         self._heart.publish(json.dumps(self._failed))
 
     def meet(self, name: str) -> None:
         """This worker begins an event of all workers, and waits for nothing else before this. WorkerLost where others
-        begin another one."""
-        call = f"{name} after {self.step} step{'s' * (self.step != 1)}"
-        self.agree(f"{call}, {self._done.get('steps', (0, 0))[0]} events", parts=lambda: [call_part(call)])
+        begin another one, or have made other steps before it."""
+        self.call = call = f"{name} after {self.step} step{'s' * (self.step != 1)}"
+        parts = [call_part(call), steps_part(self.history)]
+        self.agree(f"{call}, {self.history}", parts=lambda: parts)
+
+    @property
+    def history(self) -> str:
+        """The steps and calls up to now: equal on workers that made the same."""
+        count, checksum = self._done.get("steps", (0, 0))
+        return f"{count} events with checksum {checksum:08x}"
 
     def number(self, kind: str) -> int:
         """The next number of the objects of a kind that all workers make in the same order, from 1 on."""
@@ -198,6 +213,7 @@ class Watch:
     ) -> None:
         """Return when all workers have come here with the same text, once, and with the same numbers then. WorkerLost,
         with their ranks and the first of `parts` that differs, where others have other ones."""
+        self._refuse_child()
         if text in self._agreed:
             return
         name, key = f"plan {len(self._agreed) + 1}", text
@@ -212,8 +228,8 @@ class Watch:
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
         odd = [rank for rank, sent in vote.texts.items() if sent != usual]
         usually = [rank for rank, sent in vote.texts.items() if sent == usual]
-        said = self._difference(name, odd[0], usually[0], parts) or CHECK_THESE
-        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {said}"
+        difference = self._difference(name, odd[0], usually[0], parts) or CHECK_THESE
+        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {difference}"
         raise self._error(Verdict((*odd, *usually), reason), COMPARISON + name)
 
     def _difference(self, name: str, odd: int, usual: int, parts: Callable[[], Sequence[PlanPart]]) -> str:
@@ -246,10 +262,10 @@ class Watch:
             return self._failed
         if why is None:
             return None
-        said = f"the store of torch.distributed does not answer ({str(why).splitlines()[0]})"
+        silent_store = f"the store of torch.distributed does not answer ({str(why).splitlines()[0]})"
         if heart.holder in (-1, self.rank):
-            return Verdict((), f"{said}: its launcher is gone")
-        return Verdict((heart.holder,), f"worker {heart.holder} is gone: {said}, which was there")
+            return Verdict((), f"{silent_store}: its launcher is gone")
+        return Verdict((heart.holder,), f"worker {heart.holder} is gone: {silent_store}, which was there")
 
     def _gone(self, waited: float, silent: float) -> Verdict | None:
         """A worker that has ended, or that gives no signs. `waited`: no more data will arrive."""
@@ -286,17 +302,23 @@ class Watch:
             return None
         alike = [other for other in range(self._heart.workers) if other not in apart]
         first, second = sorted((list(apart), alike), key=len)
-        places = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
-        said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in (first[0], second[0]))
+        signs = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
+        sign, other = signs[first[0]], signs[second[0]]
         event = next(iter(apart.values()))
         reason = f"{_named(first)} and {_named(second)} run different programs: {event} is not the same"
-        return Verdict((*first, *second), f"{reason}; {said}: {CHECK_THESE}")
+        if sign.call == other.call:
+            words, advice = (sign.place, other.place), CHECK_THESE
+        else:
+            are_steps = sign.call.startswith(STEP) and other.call.startswith(STEP)
+            words, advice = (f"at {sign.call}", f"at {other.call}"), SAME_ROWS if are_steps else SAME_CALLS
+        reason += f"; worker {first[0]} is {words[0]}, worker {second[0]} is {words[1]}: {advice}"
+        return Verdict((*first, *second), reason)
 
     def _differs(self, rank: int) -> str:
         """The first event that is seen to differ, "" where there is none."""
         for name, (count, checksum) in self._heart.seen[rank].sign.done.items():
-            here = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
-            if here[0] == count and here[1] != checksum:
+            own = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
+            if own[0] == count and own[1] != checksum:
                 return f"step {self.step}" if name == "steps" else f"exchange {count} over {name}"
         return ""
 
@@ -309,8 +331,8 @@ class Watch:
             time.sleep(CHECK)
         places = {rank: seen.sign for rank, seen in sorted(self._heart.seen.items())}
         ranks = [rank for rank, sign in places.items() if (sign.step, sign.at) != (self.step, collective)]
-        said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in ranks[:8])
-        return Verdict(tuple(ranks), f"{why}: {said or 'all others wait, too'}")
+        other_places = ", ".join(f"worker {rank} is {places[rank].place}" for rank in ranks[:8])
+        return Verdict(tuple(ranks), f"{why}: {other_places or 'all others wait, too'}")
 
     def _error(self, verdict: Verdict, collective: str) -> WorkerLost:
         """The error, after its verdict was published to the others."""
@@ -321,13 +343,19 @@ class Watch:
 
     # --- this worker
 
-    def _leave(self, process: int) -> None:
+    def _refuse_child(self) -> None:
+        """GraphError (E1048) in a child of a fork: it has the connections of this worker, and no heartbeat."""
+        if os.getpid() != self._process:
+            message = f"a process that worker {self.rank} has forked is no worker"
+            raise GraphError("E1048", message, "steps and meshes in the process that torchrun started")
+
+    def _leave(self) -> None:
         """At the end of the program; that of a child of a fork is another one."""
-        if os.getpid() == process:
+        if os.getpid() == self._process:
             self._heart.leave()
 
     def _sign(self) -> Sign:
-        return Sign(0, self.step, self.at, False, dict(self._done))
+        return Sign(0, self.step, self.at, False, dict(self._done), self.call)
 
     def _note(self, sequence: str, event: str) -> None:
         count, checksum = self._done.get(sequence, (0, 0))
@@ -358,5 +386,5 @@ def _without_end() -> Iterator[None]:
 
 
 def _named(ranks: list[int]) -> str:
-    said = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
-    return f"worker {said}" if len(ranks) == 1 else f"workers {said}"
+    numbers = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
+    return f"worker {numbers}" if len(ranks) == 1 else f"workers {numbers}"

@@ -30,13 +30,15 @@ LEAVING = 1.0  # seconds for which the holder of the store stays for others that
 
 class Sign(NamedTuple):
     """`beat`: a number that grows; `step`: the current step of the worker; `at`: the collective that it waits for.
-    `done`: for each sequence of events their number, and a checksum of them."""
+    `done`: for each sequence of events their number, and a checksum of them. `call`: of the program, the last one that
+    all workers make together."""
 
     beat: int
     step: int
     at: str
     has_ended: bool
     done: Mapping[str, Sequence[int]]
+    call: str = ""
 
     @property
     def place(self) -> str:

@@ -81,32 +81,32 @@ class Link:
 
     def start(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> Pending:
         """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
-        said = f"{collective.name} over {self.over}"
-        self.watch.note(f"{said}, {result.nbytes} bytes", self.sequence)
+        name = f"{collective.name} over {self.over}"
+        self.watch.note(f"{name}, {result.nbytes} bytes", self.sequence)
         try:
-            return Pending(self._begin(collective, source, result), said, self.watch)
+            return Pending(self._begin(collective, source, result), name, self.watch)
         except RuntimeError as error:
-            raise self.watch.lost(said, error) from error
+            raise self.watch.lost(name, error) from error
 
     def send(self, array: np.ndarray, to: int, tag: int) -> Transfer:
         """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of
         the result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by
         `wait`."""
-        said = f"send {tag} to {self.over}={to}"
+        name = f"send {tag} to {self.over}={to}"
         self.watch.note(f"send {tag}, {array.nbytes} bytes", self.sequence)
         begin = partial(
             dist.isend, _bytes(array), group=self.group, tag=tag, dst=dist.get_global_rank(self.group, to)
         )
-        return self._sent.add(Transfer(begin, said, self.watch))
+        return self._sent.add(Transfer(begin, name, self.watch))
 
     def receive(self, array: np.ndarray, source: int, tag: int) -> Transfer:
         """Begin to fill an array from another place along the axis; see `send`."""
-        said = f"receive {tag} from {self.over}={source}"
+        name = f"receive {tag} from {self.over}={source}"
         self.watch.note(f"receive {tag}, {array.nbytes} bytes", self.sequence)
         begin = partial(
             dist.irecv, _bytes(array), group=self.group, tag=tag, src=dist.get_global_rank(self.group, source)
         )
-        return self._received.add(Transfer(begin, said, self.watch))
+        return self._received.add(Transfer(begin, name, self.watch))
 
     def _begin(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> dist.Work:
         if collective.name == "all_reduce":
@@ -127,6 +127,10 @@ class Pending:
     work: dist.Work
     name: str
     watch: Watch
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.work.is_completed())
 
     def wait(self) -> None:
         """Return when the result is there. WorkerLost where another worker is gone, hangs, is late, or runs

@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from math import inf
 from queue import SimpleQueue
 from threading import Event, Thread
-from time import monotonic, sleep
+from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING
 
 from slangrad.base.process.threads import start_thread
@@ -27,12 +28,13 @@ LEAVING, SHORT = 2.0, 0.005  # seconds: for all that is left at the end of a pro
 
 
 class Transfer:
-    """`begin` starts the message, and returns an object to wait for."""
+    """`begin` starts the message, and returns an object to wait for. `start`, `stop`: by `perf_counter`."""
 
     def __init__(self, begin: Callable[[], dist.Work], name: str, watch: Watch) -> None:
-        self._name, self._watch = name, watch
+        self.name, self._watch = name, watch
         self._ended = Event()
         self._error: Exception | None = None
+        self.start, self.stop = perf_counter(), inf
         try:
             self._work = begin()
         except RuntimeError as error:
@@ -48,6 +50,7 @@ class Transfer:
             self._work.wait()
         except RuntimeError as error:
             self._error = error
+        self.stop = perf_counter()
         self._ended.set()
 
     def give_up(self) -> None:
@@ -57,9 +60,9 @@ class Transfer:
 
     def wait(self) -> None:
         """Return when the data is there, or sent. WorkerLost as by `Pending.wait`."""
-        self._watch.until(self._ended.wait, self._name)
+        self._watch.until(self._ended.wait, self.name)
         if self._error is not None:
-            raise self._watch.lost(self._name, self._error) from self._error
+            raise self._watch.lost(self.name, self._error) from self._error
 
 
 class Queue:

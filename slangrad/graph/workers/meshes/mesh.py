@@ -157,9 +157,9 @@ def mesh_for(
 ) -> Mesh:
     """As `mesh`. `caller`: the call of the program that all workers make together, if that is not `mesh`. `timeout`:
     by default that of the last mesh."""
-    said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
+    call = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
     if timeout is not None and not _is_time(timeout):
-        raise GraphError("E1048", f"{said}: timeout={timeout!r} is no number of seconds", "timeout=300")
+        raise GraphError("E1048", f"{call}: timeout={timeout!r} is no number of seconds", "timeout=300")
     workers, rank = _started(timeout or TIMEOUT)
     axes = {**dict.fromkeys(names, 0), **sizes}
     is_named = all(isinstance(name, str) and name and name != MICRO for name in axes)
@@ -169,17 +169,17 @@ def mesh_for(
         or len(axes) < len(names) + len(sizes)
         or not (is_named and are_sizes(sizes))
     ):
-        raise GraphError("E1048", f"{said}: each axis has a size, but for one", "graph.mesh('data', model=2)")
+        raise GraphError("E1048", f"{call}: each axis has a size, but for one", "graph.mesh('data', model=2)")
     axes.update(dict.fromkeys(names, workers // prod(sizes.values())))
     if prod(axes.values()) != workers:
         note = "torchrun --nproc-per-node N starts N workers"
         raise GraphError(
-            "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
+            "E1048", f"{call}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
         )
-    alone = Mesh(axes, rank, batch_axes(batch, axes, said))
+    alone = Mesh(axes, rank, batch_axes(batch, axes, call))
     if workers == 1:
         return alone
-    check_torch(said)
+    check_torch(call)
     links, watch = LINKS.connected(alone, timeout, caller or repr(alone))
     return replace(alone, links=links, watch=watch, number=watch.number("mesh"))
 
@@ -203,7 +203,7 @@ def checked_mesh(value: object, caller: str) -> Mesh:
     return value
 
 
-def batch_axes(batch: object, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:
+def batch_axes(batch: object, sizes: Mapping[str, int], call: str) -> tuple[str, ...]:
     """The axes along which workers pass different parts of a batch: as given, else "data", else all; workers of
     different stages pass the same. GraphError (E1048) where there is no such axis."""
     if batch is None:
@@ -212,17 +212,17 @@ def batch_axes(batch: object, sizes: Mapping[str, int], said: str) -> tuple[str,
     able = [name for name in sizes if name != STAGES]
     if not all(name in able for name in names):
         raise GraphError(
-            "E1048", f"{said}: batch={batch!r} are no axes of rows", f"some of {', '.join(able)}"
+            "E1048", f"{call}: batch={batch!r} are no axes of rows", f"some of {', '.join(able)}"
         )
     return names
 
 
-def check_torch(said: str) -> None:
+def check_torch(call: str) -> None:
     """GraphError (E1048) where torch, which is loaded, is too old."""
     version = sys.modules["torch"].__version__
     if tuple(map(int, version.split(".")[:2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        message = f"{said}: many workers and checkpoints need torch {oldest}, and this is {version}"
+        message = f"{call}: many workers and checkpoints need torch {oldest}, and this is {version}"
         raise GraphError("E1048", message, f"pip install 'torch>={oldest}'")
 
 
@@ -233,19 +233,19 @@ def _started(timeout: float) -> tuple[int, int]:
         workers = os.environ.get("WORLD_SIZE", "1")
         if workers == "1":
             return 1, 0
-        said = f"mesh: WORLD_SIZE is {workers}, but "
+        world = f"mesh: WORLD_SIZE is {workers}, but "
         try:
             DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
         except ImportError:
             raise GraphError(
-                "E1048", f"{said}torch is not installed", "pip install 'slangrad[torch]'"
+                "E1048", f"{world}torch is not installed", "pip install 'slangrad[torch]'"
             ) from None
         except (
             RuntimeError,
             ValueError,
         ) as error:  # a variable that is not set; a port that is taken; timeout
             note = "torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, a free port"
-            raise GraphError("E1048", f"{said}workers are not connected: {error}", note) from error
+            raise GraphError("E1048", f"{world}workers are not connected: {error}", note) from error
     return DISTRIBUTED.get_world_size(), DISTRIBUTED.get_rank()
 
 

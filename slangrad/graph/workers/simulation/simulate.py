@@ -23,7 +23,8 @@ from slangrad.graph.lowering.emit import RESULT
 from slangrad.graph.lowering.steps import Await, Exchange, MemoryPart
 from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
 from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
-from slangrad.graph.workers.simulation.timeline import CALL, Simulation, WorkerQueues
+from slangrad.graph.workers.simulation.events import CALL
+from slangrad.graph.workers.simulation.timeline import Timeline, WorkerQueues
 
 if TYPE_CHECKING:
     from slangrad.graph.planning.plan import Plan
@@ -89,7 +90,7 @@ def simulate(
     step: Step,
     *batch_and_cluster: Any,
     measured: bool = False,  # trees of arrays, and a Cluster
-) -> Simulation:
+) -> Timeline:
     """A step of `graph.train` on a cluster: `simulate(step, x, y, cluster)`, where x and y are the part of a batch
     that each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
 
@@ -106,10 +107,10 @@ def simulate(
 
 def simulated(
     plan: Plan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0, is_piece: bool = False
-) -> Simulation:
+) -> Timeline:
     """The plan of one worker of a mesh. `slowest`: as in `Cluster`. `is_piece`: it is not a whole step."""
     seconds = iter(_measured(plan) if measured else _estimated(plan, links))
-    names, worker, begun = _names(plan), WorkerQueues(links.overlap), dict[int, int]()
+    names, worker, begun = names_of(plan), WorkerQueues(links.overlap), dict[int, int]()
     call = links.machine.call + links.machine.argument * len(plan.inputs)
     if call and not is_piece:
         worker.compute(CALL, call)
@@ -119,13 +120,17 @@ def simulated(
     copying = worker.now - start
     for step, cost in zip(plan.steps, seconds, strict=True):
         if isinstance(step, Exchange):
-            name, nbytes = f"{step.collective.name} over {step.collective.over}", bytes_of(step)
-            begun[id(step)] = worker.begin(name, seconds_of(step, mesh, links), nbytes)
+            seconds_alone = seconds_of(step, mesh, links)
+            begun[id(step)] = worker.begin(exchange_name(step), seconds_alone, bytes_of(step))
         elif isinstance(step, Await):
             worker.wait(begun[id(step.exchange)])
         else:
             worker.compute(names[id(step)], cost * slowest)
-    return Simulation(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory, copying)
+    return Timeline(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory, copying)
+
+
+def exchange_name(step: Exchange) -> str:
+    return f"{step.collective.name} over {step.collective.over}"
 
 
 def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
@@ -159,7 +164,7 @@ def _estimated(plan: Plan, links: Links) -> list[float]:
     return [*copies, *(seconds.get(id(step), 0.0) for step in plan.steps)]
 
 
-def _names(plan: Plan) -> Mapping[int, str]:
+def names_of(plan: Plan) -> Mapping[int, str]:
     """For each step the kind, the type and the line of its group."""
     return {id(step): _name(plan, task.number) for task in plan.tasks for step in task.steps}
 

@@ -16,13 +16,11 @@ from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.connections.costs import Links, apart_on
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import STAGES
+from slangrad.graph.workers.simulation.events import COMMUNICATION, COMPUTE, Event, path_to
 from slangrad.graph.workers.simulation.simulate import simulated, workers_text
 from slangrad.graph.workers.simulation.timeline import (
-    COMMUNICATION,
-    COMPUTE,
     LANE,
-    Event,
-    Simulation,
+    Timeline,
     bytes_text,
     path_text,
     table,
@@ -55,7 +53,7 @@ class StageTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class StagesSimulation(Simulation):
+class StagesTimeline(Timeline):
     """A step with stages; `lane` of an event is its stage."""
 
     stages: Sequence[StageTimes] = ()
@@ -91,13 +89,16 @@ class StagesSimulation(Simulation):
     def lanes(self) -> list[str]:
         return [f"stage {i}" for i in range(len(self.stages))]
 
+    def _name_of(self, lane: int) -> str:
+        return f"a worker of stage {lane}"
+
     def _lane(self, event: Event) -> tuple[int, int]:
         return event.lane, LANE - 8 if event.queue == COMPUTE else MESSAGE
 
 
 def simulated_stages(
     staged: StagePlan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
-) -> StagesSimulation:
+) -> StagesTimeline:
     """A step of all stages of a mesh. `slowest`: as in `Cluster`."""
     count = staged.microbatches
     fitted = list(map(staged.fitted, range(staged.stages)))
@@ -115,7 +116,7 @@ def simulated_stages(
         parameters = staged.parameters_of(program.stage)
         times.append(StageTimes(busy, parameters, sent, stage.needed, copied, copying))
     peak = max(stage.peak for stage in times)
-    return StagesSimulation(
+    return StagesTimeline(
         workers_text(mesh), run.seconds, run.events, run.path, peak, stages=times, microbatches=count
     )
 
@@ -125,7 +126,7 @@ def _costs(
 ) -> tuple[dict[Key, float], dict[Key, float]]:
     """The seconds of each piece, and those of its copies of weights."""
     costs, copying = dict[Key, float](), dict[Key, float]()
-    of_plans: dict[Plan, Simulation] = {}  # equal pieces have one
+    of_plans: dict[Plan, Timeline] = {}  # equal pieces have one
     for fitted in map(staged.fitted, range(staged.stages)):
         for key, plan in (fitted.plans or {}).items():
             if plan not in of_plans:
@@ -174,12 +175,7 @@ class _SimulatedStages:
 
     @property
     def path(self) -> list[Event]:
-        """The events of which each began when the one before it ended, to the end of the step."""
-        path, at = list[Event](), self._last[self._clocks.index(self.seconds)]
-        while at is not None:
-            path.append(self.events[at])
-            at = self.events[at].after
-        return path[::-1]
+        return path_to(self._last[self._clocks.index(self.seconds)], self.events)
 
     def _keys(self, program: StageSchedule, turn: Turn) -> list[tuple[int, int | None]]:
         return [(message.tag, turn.microbatch) for message in program.arrivals[turn.key]]

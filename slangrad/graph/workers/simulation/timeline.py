@@ -13,28 +13,13 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-COMPUTE, COMMUNICATION = "compute", "communication"
-CALL = "call of the step"  # the time of Python beside kernels
+from slangrad.graph.workers.simulation.events import CALL, COMMUNICATION, COMPUTE, Event, path_to
+from slangrad.graph.workers.simulation.trace import trace_text
+
 COLORS = {COMPUTE: "#93c5fd", COMMUNICATION: "#fca5a5"}
 WIDTH, LANE, LEFT, TOP = 1200, 40, 120, 30  # pixels of the picture
 ROUNDING = 1e-9  # of sums of seconds
 MOST_PARTS = 12  # of a critical path that are shown
-
-
-@dataclass(slots=True)
-class Event:
-    """A kernel, or a collective. `seconds`: that it takes alone; `start`, `stop`: seconds from the beginning of the
-    step. `after`: the number of the event whose end it began with. `nbytes`: of the result of a collective, or of a
-    message; `lane`: the stage."""
-
-    name: str
-    queue: str
-    seconds: float
-    start: float
-    stop: float
-    after: int | None
-    nbytes: int = 0
-    lane: int = 0
 
 
 class WorkerQueues:
@@ -92,19 +77,15 @@ class WorkerQueues:
 
     @property
     def path(self) -> list[Event]:
-        """The events of which each began when the one before it ended, to the end of the step."""
-        path, at = list[Event](), self._last
-        while at is not None:
-            path.append(self.events[at])
-            at = self.events[at].after
-        return path[::-1]
+        return path_to(self._last, self.events)
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
-    """A step: `print` shows a table, `save` a picture. `seconds`: of the step; `events`: each kernel and collective;
-    `path`: those that decide how long it takes; `peak`: bytes of memory of one worker; `workers`: all of them, in
-    words. `copying`: the seconds of copies of weights, before anything else, which micro-batches make once."""
+class Timeline:
+    """A step, simulated or measured: `print` shows a table, `save` a picture or a trace. `seconds`: of the step;
+    `events`: each kernel and collective; `path`: those that decide how long it takes; `peak`: bytes of memory of one
+    worker; `workers`: all of them, in words. `copying`: the seconds of copies of weights, before anything else, which
+    micro-batches make once."""
 
     workers: str
     seconds: float
@@ -160,6 +141,10 @@ class Simulation:
         """The row of a bar, and its height in pixels."""
         return self.lanes.index(event.queue), LANE - 8
 
+    def _name_of(self, lane: int) -> str:
+        """The worker that events of a lane are of."""
+        return self.workers
+
     @property
     def svg(self) -> str:
         """A bar for each kernel and collective, with its name and its seconds, as an element of HTML."""
@@ -188,7 +173,11 @@ class Simulation:
         return f"{shape}<title>{title}</title></rect>"
 
     def save(self, path: str | Path) -> None:
-        """Write the picture: .svg, else a page of HTML with the table. Bars of the critical path have a border."""
+        """Write a picture, .svg, where bars of the critical path have a border; a trace for chrome://tracing and
+        Perfetto, .json; or a page of HTML with the picture and the table."""
+        if Path(path).suffix == ".json":
+            Path(path).write_text(trace_text(self.events, self.path, self._name_of), encoding="utf-8")
+            return
         page = f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><title>{self.workers}</title></head>\n'
         page += f"<body>\n{self.svg}\n<pre>{escape(str(self))}</pre>\n</body></html>\n"
         Path(path).write_text(self.svg if Path(path).suffix == ".svg" else page, encoding="utf-8")

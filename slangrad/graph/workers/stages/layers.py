@@ -173,7 +173,7 @@ class Layers:
     owners: list[int]
 
     @property
-    def said(self) -> dict[str, object]:
+    def numbers(self) -> dict[str, object]:
         """The numbers that must be equal on all workers, by their names."""
         numbers = {"number of stages": self.stages, "number of micro-batches": self.microbatches}
         return numbers | {"stages of the parameters": self.owners}

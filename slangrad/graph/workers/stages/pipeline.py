@@ -92,6 +92,9 @@ class StagePlan:
         self._sums = {
             node: spy.Tensor.zeros(device, node.shape or (1,), type_of(node.dtype)) for node in sums
         }
+        self.messages: list[tuple[Transfer, int]] | None = (
+            None  # of a step that is recorded, with their bytes
+        )
         self._indices = [as_tensor(device, np.full(1, i, np.int64)) for i in range(self.microbatches)]
 
     def _refuse_too_little(self, memory: int, outer: Mesh) -> None:
@@ -203,7 +206,8 @@ class _Running:
         for message in program.sent.get(key, ()):
             array = np.ascontiguousarray(values[message.node].host_view())
             assert self._link is not None
-            self._sending.append((key, self._link.send(array, message.to, message.tag)))
+            transfer = self._noted(self._link.send(array, message.to, message.tag), array)
+            self._sending.append((key, transfer))
         if i is not None:
             for node in [node for node in values if program.last.get(node) == key]:
                 del values[node]
@@ -216,8 +220,13 @@ class _Running:
         for message in self._program.arrivals[self._program.turns[at].key]:
             array = np.empty(message.node.shape or (1,), message.node.dtype)
             assert self._link is not None
-            pending = self._link.receive(array, message.source.stage, message.tag)
+            pending = self._noted(self._link.receive(array, message.source.stage, message.tag), array)
             self._receives[at].append((message, array, pending))
+
+    def _noted(self, transfer: Transfer, array: np.ndarray) -> Transfer:
+        if self._plan.messages is not None:
+            self._plan.messages.append((transfer, array.nbytes))
+        return transfer
 
     def _release(self) -> None:
         """Free the memory of sent values."""
