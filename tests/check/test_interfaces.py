@@ -327,4 +327,6 @@ def test_extensions_that_ask_each_other() -> None:
     takes = ["interface ITakes<F> {}", *extensions, "extension int : ITakes<int> {}"]
     call = "int same<T : ITakes<int>>(T x) { return 1; } int f() { return same(3); }"
     found = problems("\n".join([*takes, call]))
-    assert [problem.code for problem in found] == ["E0415"] * 16  # F and T of each extension, and nothing else
+    assert [problem.code for problem in found] == [
+        "E0415"
+    ] * 16  # F and T of each extension, and nothing else
