@@ -119,28 +119,31 @@ class Plans(Generic[P]):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._plans: dict[object, tuple[P, list[Counting]]] = {}
+        self._plans: dict[object, P] = {}
+        self._assumed: dict[object, list[Counting]] = {}  # by plans that assume something
 
     def of(self, key: object, make: Callable[[], P]) -> P:
         """A plan is made anew if what it assumes is no longer so. GraphError (E1043) for keys that cannot be hashed."""
         try:
-            known = self._plans.get(key)
+            plan = self._plans.get(key)
         except TypeError as error:
             advice = "arguments are arrays, and values that can be hashed"
             raise GraphError("E1043", f"arguments: {error}", advice) from None
-        broken: list[np.ndarray] = []
-        if known is not None:
-            plan, assumed = known
-            broken = [assumption.array for assumption in assumed if not assumption.holds()]
-            if not broken:
-                return plan
-        elif len(self._plans) >= MOST_PLANS:
-            self._plans.pop(next(iter(self._plans)), None)
+        assumed: Sequence[Counting] = self._assumed.get(key, ()) if self._assumed else ()
+        broken = [assumption.array for assumption in assumed if not assumption.holds()]
+        if plan is not None and not broken:
+            return plan
+        if plan is None and len(self._plans) >= MOST_PLANS:
+            oldest = next(iter(self._plans))
+            self._plans.pop(oldest, None)
+            self._assumed.pop(oldest, None)
             advice = "a number that changes from call to call is an input as np.float32(x)"
             warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
-        with assumptions(broken) as assumed:
+        with assumptions(broken) as collected:
             plan = make()
-        self._plans[key] = plan, assumed
+        self._plans[key] = plan
+        if collected or assumed:
+            self._assumed[key] = collected
         return plan
 
 

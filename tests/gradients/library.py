@@ -114,11 +114,14 @@ WIDE = {"N": "3", "R": "2", "C": "4"}  # of functions that mix components
 
 @cache
 def library() -> CheckedProgram:
-    return CheckedProgram()
+    program = CheckedProgram()
+    program.add_source("parts", "// WaveMask: sets of lanes are read for texts that speak of them")
+    return program
 
 
 def modules() -> list[ast.Module]:
-    return [each for each in library().scopes if isinstance(each, ast.Module)]
+    own = library().modules["parts"].files
+    return [each for each in library().scopes if isinstance(each, ast.Module) and each not in own]
 
 
 def functions() -> Iterator[FunctionView]:
