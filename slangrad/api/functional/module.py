@@ -211,7 +211,7 @@ class Module(Unique, Names):
     @staticmethod
     def compile_worker(device: Device) -> AbstractContextManager[None]:
         """A context for programs that load modules and then call `compile_all`: the process that takes a part of the
-        kernels starts at once, where a processor is idle. It takes about half a second until it can compile."""
+        kernels starts at once, where a processor is idle. It gets ready while the block loads modules."""
         context: AbstractContextManager[None] = TOGETHER.worker_ahead(device.options)
         return context
 

@@ -68,8 +68,8 @@ class CompileWorkers:
 
 @contextmanager
 def worker_ahead() -> Iterator[None]:
-    """A worker takes about as long to start as it takes to read and check a program. It starts with this block, and
-    ends with it if no `CompileWorkers` has taken it."""
+    """A worker starts with this block, and gets ready while the block reads a program. It ends with the block if no
+    `CompileWorkers` has taken it."""
     with suppress(OSError):
         if _can_start():
             _ahead.append(_started())

@@ -74,7 +74,7 @@ _ASSUMPTIONS = _Assumptions()
 
 @contextmanager
 def assumptions(doubted: Iterable[np.ndarray]) -> Iterator[list[Counting]]:
-    """A context for a trace; the list of what it assumes."""
+    """A context for a trace. It gives the list of assumptions that the trace makes."""
     before = _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted
     collected: list[Counting] = []
     _ASSUMPTIONS.collected, _ASSUMPTIONS.doubted = collected, doubted

@@ -283,7 +283,7 @@ def train_with_own_folders(folder: Path, losses: list[float]) -> None:
         graph.GraphError, match=r"E1049.*: worker 1: this folder is not that of worker 0"
     ) as caught:
         graph.checkpoint(step, own, every=1)
-    assert caught.value.note == "a folder that all workers see, such as one of a network"
+    assert caught.value.note == "use a folder on a disk that all workers share"
     assert os.listdir(own) == []
     np.testing.assert_allclose(step(rows_of(mesh)), losses[0], rtol=1e-12)
     assert os.listdir(own) == []
