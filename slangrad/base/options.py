@@ -86,6 +86,7 @@ class Options:
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     processes: int = 0                   # that compile kernels together, 0: as many as processors are idle
     target: str = ""                     # whose code is made, as "cuda:sm_90", "": the device's
+    also: tuple[str, ...] = ()           # other targets for which each kernel is compiled, and kept on disk
     optimize: int = 2                    # LLVM's code generation level
     synchronous: bool = False            # each launch on a GPU is waited for, and raises what its kernel reports
     prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing
