@@ -76,6 +76,7 @@ class Options:
     cpu: str = ""                        # instruction set as LLVM names it, "": this machine's
     contraction: bool = True             # a * b + c may become one fused operation
     fast_math: bool = False              # on a GPU: approximate instructions for floats, sums in any order
+    deterministic: bool = False          # on a GPU: refuse kernels whose results may differ from run to run
     column_major: bool = False           # matrices without a modifier lie by columns in memory
     bounds_checks: bool = True           # report indices out of range at run time
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
