@@ -48,8 +48,8 @@ def ahead_key(image: CudaImage) -> str:
 
 
 def keep_ahead(store: Store, image: CudaImage) -> int:
-    """Keep machine code of a kernel, and give its size: 0 without ptxas, and where ptxas refuses the PTX. Then the driver
-    makes the code."""
+    """Keep machine code of a kernel, and give its size: 0 without ptxas, and where ptxas refuses the PTX. Then
+    the driver makes the code."""
     known = store.get(ahead_key(image))
     if known is not None:
         return len(known)
