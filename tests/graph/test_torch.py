@@ -252,8 +252,7 @@ def test_signs_that_torch_has_yet_to_change() -> None:
 
 def test_captured_tensors_with_tangents() -> None:
     """A call with torch tensors follows them. One with NumPy's arrays would lose the tangent, and is refused."""
-    from torch.autograd import forward_ad
-
+    forward_ad = torch.autograd.forward_ad
     w, tangent, x = (torch.full((3,), value, dtype=torch.float64) for value in (2.0, 3.0, 5.0))
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(w, tangent)

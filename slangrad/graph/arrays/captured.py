@@ -16,7 +16,7 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.values import ArrayValue, is_torch, resolved, seen_as
 
-TORCH = Late("slangrad.torch_jobs")
+TORCH = Late("slangrad.graph.torch_bridge")
 
 
 class Captured:
