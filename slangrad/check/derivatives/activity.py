@@ -54,7 +54,6 @@ from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children
 
-
 Places = Sequence[checked.Base]
 
 
@@ -90,13 +89,14 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
 
 
 def _visit(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed) -> Flow:
-    """The dependences in a body. Addresses are known after it: where some are taken, it is visited again."""
+    """The dependences in a body. Without the order of statements there are more of them, so the order matters only
+    where a derivative may be lost. The first visit also finds the variables whose address is taken."""
     info = checker.info(declaration)
     assert declaration.body is not None
-    flow = Flow(checker, info, supposed)
+    flow = Flow(checker, info, supposed, has_order=False)
     follow(flow, declaration.body, partial(_sources, flow))
-    if (flow.lost or flow.passing) and (flow.addressed or flow.is_deferred):
-        flow = Flow(checker, info, supposed, unordered=flow.addressed, has_order=not flow.is_deferred)
+    if (flow.lost or flow.passing) and not flow.is_deferred:
+        flow = Flow(checker, info, supposed, unordered=flow.addressed)
         follow(flow, declaration.body, partial(_sources, flow))
     return flow
 
@@ -190,8 +190,8 @@ def _call(
 ) -> Sources:
     """The sources of a call's result; it changes the variables `written`, and `plain` ones without a derivative."""
     if isinstance(function, checked.Derivative) or _passes(flow, function):
-        if isinstance(function, DeclRef) and function.substitution:
-            flow.passing.append((function, inputs))
+        if isinstance(function, DeclRef):
+            flow.call(function, inputs)
         flow.store_behind(
             {source for source in inputs if isinstance(source, (Address, ast.Variable, Version))}, inputs
         )
@@ -317,7 +317,8 @@ def _try(flow: Flow, node: ast.Expression, form: checked.TriedCall) -> Sources:
     flow.meet([before, flow.point])  # what the call stores
     caught = None if form.handler is None else form.handler.parameter
     kind = flow.info.throws if caught is None else flow.checker.info(caught).type
-    flow.throw(form.handler, sources if flow.carries(kind) else set())  # else the function that throws says what is lost
+    # A function that throws a value without a derivative reports the loss.
+    flow.throw(form.handler, sources if flow.carries(kind) else set())
     return sources
 
 

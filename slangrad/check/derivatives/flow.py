@@ -88,7 +88,7 @@ class Flow:
     supposed: Supposed = field(default_factory=dict)  # see `check_instances`
     into: dict[Node, set[Node]] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
-    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # calls of generics, arguments
+    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # see `check_instances`
     point: Point = field(default_factory=Point)
     caught: dict[ast.Catch, list[Point]] = field(default_factory=dict)  # by handler: where errors are thrown
     unordered: Sources = NOTHING
@@ -99,6 +99,11 @@ class Flow:
     def add(self, targets: Sources, sources: Sources) -> None:
         for target in targets:
             self.into.setdefault(target, set()).update(sources)
+
+    def call(self, function: DeclRef, arguments: Sources) -> None:
+        """A call of a function with derivatives. Instances of the library are not checked again."""
+        if function.substitution and not function.declaration.span.source.is_library:
+            self.passing.append((function, arguments))
 
     def carries(self, kind: Type | None) -> bool:
         """Whether a type has a derivative."""
@@ -285,7 +290,7 @@ def check_instances(flow: Flow, active: Sources, check: Check) -> None:
     for function, inputs in flow.passing:
         declaration = reading(function.declaration)
         supposed = _supposed(flow, function)
-        if supposed and inputs & active and not declaration.span.source.is_library:
+        if supposed and inputs & active:
             flow.checker.later.append(partial(_check_instance, flow.checker, declaration, supposed, check))
 
 
