@@ -15,6 +15,8 @@ struct Box { float a; }
 """
 
 LOST = [
+    "return plain(plain(x));",
+    "float y = plain(x); y = plain(y); y = plain(y) * 2; return y;",
     "float y = 2; y = x; return plain(y);",
     "float y = x; if (c) y = 2; return plain(y);",
     "float y = 2; if (c) y = x; else y = 3; return plain(y);",
