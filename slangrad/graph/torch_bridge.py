@@ -24,7 +24,6 @@ from slangrad.graph.ir.values import ArrayValue, is_torch
 from slangrad.graph.trace import CallArguments, Jitted, is_result, traced
 from slangrad.torch_jobs import Outputs, Tensors, TorchJob, apply, is_followed, is_seen
 
-
 __all__ = ["called", "is_followed"]
 
 
