@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 class CapturedCalls:
     """Calls that a with block of `device.capture()` has recorded: launches of calls, bound calls, kernels and commands,
-    copies within the device, and clearing. `g()` runs all of it in order; `len(g)` counts it. Tensors are those of then: their
-    contents may change, numbers are fixed. Tensors and results of calls inside live as long as this object.
+    copies within the device, and clearing. `g()` runs all of it in order; `len(g)` counts it. Contents of tensors
+    may change between runs, and numbers are fixed. Tensors and results of calls inside live as long as this object.
 
     CaptureError (E1052) inside of the block for what needs the host, for a second block at a time, and for `g()` before
     the block has ended well.
