@@ -93,7 +93,7 @@ def digest_of(tensor: spy.Tensor) -> str:
 
 @contextmanager
 def compared_step(mesh: Mesh, parts: Callable[[], Iterable[PlanPart]]) -> Iterator[None]:
-    """Around a step that `Watch.begin` has noted. WorkerLost at its end, on all workers, where one has made another step
+    """Around a step that `Watch.begin` has noted. WorkerLost at its end, on all workers, where one made another step
     than the others: its `parts` say how. The exchange of 16 bytes is under way while the step runs."""
     watch = mesh.watch
     if watch is None or mesh.all_workers is None:

@@ -376,7 +376,9 @@ class Watch:
     def _refuse_end(self, collective: str) -> None:
         """WorkerLost in other threads than that which ends the program."""
         if self._ending not in (None, threading.current_thread()):
-            reason = f"worker {self.rank} has ended its program, but not its thread that steps: join the thread"
+            reason = (
+                f"worker {self.rank} has ended its program, but not its thread that steps: join the thread"
+            )
             raise self._error(Verdict((self.rank,), reason), collective)
 
     def close(self) -> None:
