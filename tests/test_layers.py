@@ -26,8 +26,8 @@ LATE_MODULES = {
     ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
-    ("graph", "scipy.optimize"),  # what is computed again where memory is limited
-    ("graph", "scipy.sparse"),  # partitions that are found
+    ("graph", "scipy.optimize"),  # partitions that are found
+    ("graph", "scipy.sparse"),
     ("graph", "safetensors"),  # weights on disk
     ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
