@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.call.compiling.compile import KernelCompiler
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
     from slangrad.check.reflect import Reflection
 
 FRONT = Late("slangrad.call.front")

@@ -23,7 +23,7 @@ from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import CheckedModule
+    from slangrad.check.checked_module import CheckedModule
 
 UNKNOWN = object()
 

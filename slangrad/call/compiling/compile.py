@@ -32,7 +32,8 @@ from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
     from slangrad.pipeline import CompiledKernel
 
 Place = tuple[str, int, str]

@@ -22,7 +22,8 @@ from slangrad.call.binding.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
 
 Step = tuple[str, ...]
 Recipe = dict[str, Json]

@@ -28,9 +28,10 @@ from slangrad.call.compiling.compile import extra_of, place_of, refuse_other_cal
 from slangrad.call.compiling.kernel_source import ENTRY
 from slangrad.call.compiling.recipe import Recipe, files_of, options_of, perform
 from slangrad.call.compiling.workers import READY, receive, send
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, visible_parameters
-from slangrad.check.modules import CheckedModule, CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.reflect import Reflection
 from slangrad.check.texts import standard
 from slangrad.syntax import ast

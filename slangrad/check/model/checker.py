@@ -3,7 +3,7 @@
 In: nothing.   Out: `Checker`, the first argument of all functions about a program.
 
 Files import each other in one direction only, but types, names and bodies depend on each other. So `Checker` declares
-the functions of higher rooms that lower ones call, with their types; `modules.CheckedProgram` has them. Results are
+the functions of higher rooms that lower ones call, with their types; `full_checker.FullChecker` has them. Results are
 computed on demand and cached: the header of a declaration on its first lookup, the body of a library function on
 its first use.
 """
