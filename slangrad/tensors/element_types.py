@@ -198,6 +198,11 @@ def from_numpy_type(dtype: NumpyType) -> Type | None:
     return t
 
 
+def is_small_dtype(dtype: NumpyType) -> bool:
+    """Whether a dtype is that of a small float, which NumPy has from another package."""
+    return dtype.name in _SMALL_NAMES
+
+
 def dtype_text(dtype: NumpyType) -> str:
     """A text for the dtype of numbers, from which `dtype_from` makes it."""
     return dtype.name if dtype.name in _SMALL_NAMES else dtype.str
