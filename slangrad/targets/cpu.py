@@ -107,7 +107,9 @@ def _cleaned(foreseen: Foreseen, context: PassContext) -> tuple[Function, Functi
 
 
 def _for_machine(function: Function, machine: TargetMachine) -> Function:
-    return halves_as_floats(function, SMALL_FLOATS if machine.features.half_arithmetic else (F16, *SMALL_FLOATS))
+    return halves_as_floats(
+        function, SMALL_FLOATS if machine.features.half_arithmetic else (F16, *SMALL_FLOATS)
+    )
 
 
 def _lanes_for(function: Function, machine: TargetMachine, wanted: int) -> int:

@@ -287,7 +287,10 @@ class StridedView(Operators):
             region, owner = self._region(), self.storage
             if options.get("copy") is True or not shown.flags.writeable:
                 copied = np.array(shown, order="C")
-                region, owner = MemoryRegion(copied.ctypes.data, copied.shape, copied.strides, copied.dtype), copied
+                region, owner = (
+                    MemoryRegion(copied.ctypes.data, copied.shape, copied.strides, copied.dtype),
+                    copied,
+                )
             return EXCHANGE.host_capsule(region, owner)
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})

@@ -99,6 +99,7 @@ SMALL_FLOATS = (BFLOAT16, FLOAT_E4M3, FLOAT_E5M2)
 SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLOAT, DOUBLE, *SMALL_FLOATS)
 # fmt: on
 
+
 def has_short_names(element: Type) -> bool:
     """Whether vectors and matrices of these elements have names as `float3`."""
     return isinstance(element, Scalar) and element not in SMALL_FLOATS

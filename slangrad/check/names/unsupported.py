@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slangrad.check.model.types import EnumType, StructType, Type
+from slangrad.check.model.types import StructType, Type
 from slangrad.check.texts.standard import TEXTURES
 
 

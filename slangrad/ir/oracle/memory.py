@@ -19,7 +19,17 @@ from typing import TypeAlias
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.numbers import Number, wrap
 from slangrad.ir.data.small_floats import bits_of_small, small_of_bits
-from slangrad.ir.data.types import F16, SCALARS, SMALL_FLOATS, Pointer, Scalar, Type, component, components, is_tape
+from slangrad.ir.data.types import (
+    F16,
+    SCALARS,
+    SMALL_FLOATS,
+    Pointer,
+    Scalar,
+    Type,
+    component,
+    components,
+    is_tape,
+)
 
 Datum: TypeAlias = "Number | Tape | tuple[Datum, ...]"
 Reader = Callable[[int], Datum]

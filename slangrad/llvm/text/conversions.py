@@ -2,8 +2,9 @@
 
     convert(w, f32, i32, "float", "i32", "%1")   ->   call i32 @llvm.fptosi.sat.i32.f32(float %1)
 
-Float to integer saturates and NaN gives 0; all others round once, but go through float to a smaller one. Where the machine cannot convert half
-floats, integer instructions do: LLVM would call functions that are not linked.
+Float to integer saturates and NaN gives 0; all others round once, except that bf16 and floats of 8 bits are made of
+a float. Where the machine cannot convert half floats, integer instructions do: LLVM would call functions that are not
+linked.
 """
 
 from __future__ import annotations

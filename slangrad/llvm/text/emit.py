@@ -172,7 +172,9 @@ def _as_float(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str
     contract, w.contract = w.contract, ""
     result = primitive(w, name, F32, float_type, wide)
     w.contract = contract
-    return result if PRIMITIVES[name].rule == COMPARE else convert(w, F32, scalar, float_type, type_name, result)
+    return (
+        result if PRIMITIVES[name].rule == COMPARE else convert(w, F32, scalar, float_type, type_name, result)
+    )
 
 
 # --- constants, choice, conversion

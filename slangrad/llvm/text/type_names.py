@@ -3,7 +3,8 @@
     TypeNames(8).of(f32) = "float"      TypeNames(8).of(lanes<f32>) = "<8 x float>"
     number(f32, 1.0) = "0x3FF0000000000000"
 
-A bool is `i1` in a register and `i8` in memory. A bf16 and a float of 8 bits are the integers with their bits. Pointers carry neither element nor space here.
+A bool is `i1` in a register and `i8` in memory. A bf16 and a float of 8 bits are the integers with their bits.
+Pointers carry neither element nor space here.
 """
 
 from __future__ import annotations

@@ -22,7 +22,12 @@ from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
 
 MOST_COMPONENTS = 16
-GREATEST = {**{t: form.greatest for t, form in FORMATS.items()}, F16: 65504.0, F32: 3.4028234663852886e38, F64: 1.7976931348623157e308}
+GREATEST = {
+    **{t: form.greatest for t, form in FORMATS.items()},
+    F16: 65504.0,
+    F32: 3.4028234663852886e38,
+    F64: 1.7976931348623157e308,
+}
 MOVES = frozenset({"select", "neg", "abs", "bitcast", "min", "max"})  # they give what they were given
 SHIFTS = ((0, 32), (1, 16), (2, 15))  # axis, bits
 
