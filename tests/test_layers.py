@@ -26,6 +26,7 @@ LATE_MODULES = {
     ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
+    ("tensors", "ml_dtypes"),  # elements of small floats
     ("graph", "scipy.optimize"),  # what is computed again where memory is limited
     ("graph", "scipy.sparse"),  # partitions that are found
     ("graph", "safetensors"),  # weights on disk

@@ -52,7 +52,7 @@ class _Floats(Rebuild):
         """The type of the new value for one of type `t`."""
         return F32 if t in self._halves else t
 
-    def extended(self, b: Builder, value: Value) -> Value:
+    def as_float(self, b: Builder, value: Value) -> Value:
         """A value as float if it is a half."""
         return b.emit("convert", value, type=F32) if value.type in self._halves else value
 
@@ -74,7 +74,7 @@ def _computed(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
     result = b.primitive(op.name, walk.values(op.operands), None, op.attributes)
     if op.name in ROUNDED and walk.is_half(op.results[0].type):
-        result = walk.extended(b, b.emit("convert", result, type=op.results[0].type))
+        result = walk.as_float(b, b.emit("convert", result, type=op.results[0].type))
     return (result,)
 
 
@@ -85,7 +85,7 @@ def _constant(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 
 def _convert(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
-    return (walk.extended(b, b.emit("convert", walk.value(op.operands[0]), type=op.results[0].type)),)
+    return (walk.as_float(b, b.emit("convert", walk.value(op.operands[0]), type=op.results[0].type)),)
 
 
 def _alloc(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -108,7 +108,7 @@ def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
     (place,), (result,) = op.operands, op.results
     t = F32 if walk.is_wide(place) else result.type
-    return (walk.extended(b, b.primitive("load", (walk.value(place),), t, op.attributes)),)
+    return (walk.as_float(b, b.primitive("load", (walk.value(place),), t, op.attributes)),)
 
 
 def _carried(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -127,7 +127,7 @@ def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     if not op.results:
         b.effect(op.name, *operands, **op.attributes)
         return ()
-    return (walk.extended(b, b.primitive(op.name, operands, op.results[0].type, op.attributes)),)
+    return (walk.as_float(b, b.primitive(op.name, operands, op.results[0].type, op.attributes)),)
 
 
 _RULES: dict[str, Rule] = {

@@ -84,7 +84,7 @@ class _NumpyTypes(dict[Scalar, NumpyType]):
     def __missing__(self, scalar: Scalar) -> NumpyType:
         name = next(name for small, name, _ in _SMALL_ROWS if small is scalar)
         try:
-            dtype = np.dtype(getattr(_ML_DTYPES, name))
+            dtype: NumpyType = np.dtype(getattr(_ML_DTYPES, name))
         except ModuleNotFoundError:
             raise ImportError(
                 f"NumPy has no {SCALAR_NAMES[scalar]}; the package ml_dtypes brings it: pip install slangrad[ml_dtypes]"

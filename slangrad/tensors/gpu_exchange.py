@@ -109,9 +109,10 @@ def capsule(runtime: Device, region: MemoryRegion, owner: object, stream: int | 
     return _capsule(region, owner, GPU_KIND, runtime.index)
 
 
-def host_capsule(region: MemoryRegion, owner: object) -> object:
-    """A DLPack capsule of memory that the host reaches, for elements that NumPy makes none of."""
-    return _capsule(region, owner, HOST_KIND, 0)
+def host_capsule(array: AnyArray) -> object:
+    """A DLPack capsule of an array, which is kept alive, for elements that NumPy makes none of."""
+    region = MemoryRegion(array.ctypes.data, array.shape, array.strides, array.dtype)
+    return _capsule(region, array, HOST_KIND, 0)
 
 
 def _capsule(region: MemoryRegion, owner: object, kind: int, index: int) -> object:

@@ -284,14 +284,8 @@ class StridedView(Operators):
             return self._gpu_capsule(**options)
         shown = self.host_view()
         if is_small_dtype(shown.dtype):  # NumPy makes no capsules of these
-            region, owner = self._region(), self.storage
-            if options.get("copy") is True or not shown.flags.writeable:
-                copied = np.array(shown, order="C")
-                region, owner = (
-                    MemoryRegion(copied.ctypes.data, copied.shape, copied.strides, copied.dtype),
-                    copied,
-                )
-            return EXCHANGE.host_capsule(region, owner)
+            shared = shown.flags.writeable and options.get("copy") is not True
+            return EXCHANGE.host_capsule(shown if shared else np.array(shown, order="C"))
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
         return shown.__dlpack__(**options)

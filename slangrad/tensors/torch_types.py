@@ -20,7 +20,7 @@ from slangrad.base.late import Late, loaded_torch
 from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.ir.data.types import SMALL_FLOATS, Scalar
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
+from slangrad.tensors.element_types import NUMPY_TYPES, SCALARS_BY_NAME, numpy_layout
 
 TORCH = Late("torch")
 PREFIX = "torch."
@@ -114,9 +114,12 @@ def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
             f"{argument}: {tensor.dtype} has no Slang type here; pass {argument}.to(torch.float32)"
         )
     plain = tensor.detach().resolve_neg()
-    small = _bits_of(tensor.dtype)
-    if small is not None:
-        return plain.view(small).numpy().view(numpy_layout(element_of(tensor.dtype))[0])  # type: ignore[no-any-return, arg-type]
+    element = element_of(tensor.dtype)
+    assert element is not None
+    if element in SMALL_FLOATS:
+        words = plain.view(TORCH.int16 if element.bits == 16 else TORCH.uint8)
+        small: AnyArray = words.numpy().view(NUMPY_TYPES[element])
+        return small
     array: AnyArray = plain.numpy()
     return array
 
@@ -131,12 +134,3 @@ def torch_tensor_of(array: AnyArray) -> HostValue:
         words = array.view(np.int16 if element.bits == 16 else np.uint8)
         return TORCH.from_numpy(words).view(dtype_of(element))
     return TORCH.from_numpy(array)
-
-
-def _bits_of(dtype: object) -> object | None:
-    """PyTorch's type of integers with the bits of a small float; None for other types, which NumPy has."""
-    element = element_of(dtype)
-    if element not in SMALL_FLOATS:
-        return None
-    assert element is not None
-    return TORCH.int16 if element.bits == 16 else TORCH.uint8

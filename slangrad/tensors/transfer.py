@@ -214,8 +214,10 @@ def host_array(source: object) -> AnyArray:
             f"source: its memory is of DLPack's kind {int(kind)}, which the host cannot reach; copy it to the "
             "host first, for example by source.cpu()"
         )
-    if is_torch_type(type(source)) and element_of(source.dtype) in SMALL_FLOATS:  # type: ignore[attr-defined]
-        return host_array_of(source)
+    if is_torch_type(type(source)):
+        element = element_of(getattr(source, "dtype", None))
+        if element is not None and element in SMALL_FLOATS:
+            return host_array_of(source)
     array: AnyArray = np.from_dlpack(source)
     return array
 

@@ -231,3 +231,16 @@ def test_tensors_have_gradients_of_their_type(device):
     assert y.tolist() == [2.0, 13.5]
     y.sum().backward()
     assert (x.grad.dtype, x.grad.tolist()) == (torch.bfloat16, [4.0, 9.0])
+
+
+def test_memory_is_shared_with_pytorch(device):
+    torch = pytest.importorskip("torch")
+    for _, dtype, _ in KINDS.values():
+        tensor = spy.Tensor.from_numpy(device, np.arange(6).reshape(2, 3).astype(dtype))
+        shared, capsule = tensor.to_torch(), torch.from_dlpack(tensor[:, 1:])
+        assert (shared.dtype, capsule.shape) == (capsule.dtype, (2, 2))
+        capsule[1, 1] = 0.5
+        assert float(tensor.to_numpy()[1, 2]) == shared[1, 2] == 0.5
+        assert float(torch.from_dlpack(spy.Tensor.from_torch(device, shared))[1, 2]) == 0.5
+        assert spy.Tensor.from_dlpack(device, shared).address == tensor.address
+        assert spy.Tensor.zeros(device, (2,), shared.dtype).dtype == tensor.dtype

@@ -13,7 +13,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -68,6 +68,10 @@ class SmallFloatStruct:
             words[place] = bits_of_small(t, float(wrap(t, float(words[place]))))  # type: ignore[arg-type]
         return self._inner.pack(*words)
 
+    def pack_into(self, memory: HostValue, offset: int, *values: object) -> None:
+        """The same, at a place in memory."""
+        memory[offset : offset + self.size] = self.pack(*values)
+
     def unpack(self, data: bytes) -> tuple[HostValue, ...]:
         """The numbers in as many bytes."""
         return self._numbers(self._inner.unpack(data))
@@ -83,8 +87,11 @@ class SmallFloatStruct:
         return tuple(numbers)
 
 
+MemoryFormat: TypeAlias = "struct.Struct | SmallFloatStruct"
+
+
 @cache
-def memory_format(t: ir.Type) -> struct.Struct | SmallFloatStruct:
+def memory_format(t: ir.Type) -> MemoryFormat:
     """Packs the scalars of a value as they lie in memory; gaps are zero."""
     parts, end, small = ["="], 0, []
     for place, (offset, scalar) in enumerate(scalars_of(t)):
