@@ -138,6 +138,13 @@ def is_seen(tensors: Tensors) -> bool:
     return forward_ad._current_level >= 0 or transforms_are_active()
 
 
+def is_followed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has a tangent, or belongs to a transform of torch.func."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
 def apply(job: TorchJob, tensors: Tensors) -> Outputs:
     """The outputs of a job, followed by autograd if one of its inputs is."""
     outputs: Outputs

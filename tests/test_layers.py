@@ -19,6 +19,7 @@ LATE_MODULES = {
     ("backends.py", "slangrad.llvm.machine.native"),  # machine code that our own loader does not take
     ("backends.py", "slangrad.runtime.cuda.device"),  # the first CUDA device
     ("backends.py", "slangrad.runtime.cuda.image"),
+    ("backends.py", "slangrad.runtime.cuda.machine_code"),
     ("runtime", "cuda.bindings.driver"),
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
@@ -27,8 +28,8 @@ LATE_MODULES = {
     ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
     ("tensors", "ml_dtypes"),  # elements of small floats
-    ("graph", "scipy.optimize"),  # what is computed again where memory is limited
-    ("graph", "scipy.sparse"),  # partitions that are found
+    ("graph", "scipy.optimize"),  # partitions that are found
+    ("graph", "scipy.sparse"),
     ("graph", "safetensors"),  # weights on disk
     ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
@@ -65,6 +66,7 @@ LATE_MODULES = {
     ("cli", "slangrad.check.diagnose"),
     ("cli", "slangrad.cli.compile"),
     ("cli", "slangrad.cli.doctor"),
+    ("cli", "slangrad.cli.kernels"),
     ("cli", "slangrad.cli.graph"),
     ("cli", "slangrad.cli.stages"),
     ("cli", "slangrad.cli.train_mlp"),

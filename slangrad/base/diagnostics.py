@@ -194,6 +194,7 @@ CODES: dict[str, str] = {
     "E9010": "address of a static variable",
     "E9011": "part of Slang's library",
     "E9012": "function as a value",
+    "E9013": "results that differ from run to run",
 }
 # fmt: on
 

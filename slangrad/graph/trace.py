@@ -265,8 +265,14 @@ def wrap_of(arrays: Sequence[ArrayValue]) -> Callable[[spy.Tensor, Node], ArrayV
     if any(isinstance(array, spy.Tensor) for array in arrays):
         return lambda tensor, node: tensor
     if any(not isinstance(array, np.ndarray | np.generic) for array in arrays):
-        return lambda tensor, node: tensor.to_torch().reshape(node.shape)
+        return _as_torch
     return lambda tensor, node: tensor.host_view() if node.shape else tensor.host_view()[0]
+
+
+def _as_torch(tensor: spy.Tensor, node: Node) -> ArrayValue:
+    """autograd lets no view be changed in place, so a number is a copy."""
+    result = tensor.to_torch()
+    return result if node.shape else result.reshape(()).clone()
 
 
 def settings_of(memory: str | int | None, consistent: str | None) -> Settings:

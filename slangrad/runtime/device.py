@@ -77,7 +77,8 @@ class MemoryRegion(NamedTuple):
 
 
 class RegionItems:
-    """A region in the form that NumPy takes; NumPy keeps this object as the array's base."""
+    """A region in the form that NumPy takes; NumPy keeps this object as the array's base. Sizes and strides are plain
+    tuples, because CuPy takes no subclass."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -85,8 +86,8 @@ class RegionItems:
         self.owner = owner
         self.__array_interface__ = {
             "data": (region.address, False),
-            "shape": region.shape,
-            "strides": region.strides,
+            "shape": tuple(region.shape),
+            "strides": tuple(region.strides),
             "typestr": f"|V{region.dtype.itemsize}" if _is_opaque(region.dtype) else region.dtype.str,
             "version": 3,
         }

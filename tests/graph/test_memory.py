@@ -4,6 +4,7 @@ import gc
 import re
 import weakref
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.planning.recompute import _greedy, _knapsack, bytes_in
+from slangrad.graph.planning.recompute import _cover, bytes_in
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(256, 32))
@@ -180,15 +181,18 @@ def test_other_texts_are_refused(text: str) -> None:
         graph.jit(lambda x: x, memory=text)
 
 
-def test_knapsacks() -> None:
-    """What is taken is enough in each row; the solver's costs no more."""
-    for _ in range(10):
+def test_cheap_covers() -> None:
+    """Holders that are dropped are enough in each row, and cost little more than the cheapest of all subsets."""
+    subsets = np.array(list(product((False, True), repeat=12)))
+    ratios = []
+    for _ in range(20):
         sizes = RNG.uniform(1, 10, (6, 12)) * (RNG.uniform(size=(6, 12)) < 0.6)
         costs, need = RNG.uniform(1, 5, 12), sizes.sum(1) * 0.4
-        simple, best = _greedy(costs, sizes, need), _knapsack(costs, sizes, need)
-        for each in (simple, best):
-            assert (sizes @ each >= need * (1 - 1e-6)).all()
-        assert costs @ best <= costs @ simple * 1.01
+        taken = _cover(costs, sizes, need)
+        assert (sizes @ taken >= need * (1 - 1e-6)).all()
+        enough = (subsets @ sizes.T >= need).all(1)
+        ratios.append(costs @ taken / (subsets[enough] @ costs).min())
+    assert max(ratios) < 1.3 and np.mean(ratios) < 1.1
 
 
 def test_plans_hold_more_than_2_gib() -> None:

@@ -3,6 +3,7 @@ library notices it first."""
 
 import json
 import math
+import pickle
 from collections.abc import Callable
 from copy import copy
 from decimal import Decimal
@@ -64,6 +65,7 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
     "times list": (lambda x, n: n * [0, 1], r"the length of a list .*\n.*np\.asarray\(list\)"),
     "Decimal": (lambda x, n: Decimal(n), "elements are needed"),
     "bytes": (lambda x, n: memoryview(x), "elements are needed"),
+    "pickle": (lambda x, n: pickle.dumps([x]), r"a copy on disk .*\n.*return it"),
     "power": (lambda x, n: pow(n, 2, 3), "elements are needed"),
 }
 TORCH: dict[str, tuple[Callable[..., Any], str]] = {

@@ -248,3 +248,35 @@ def test_signs_that_torch_has_yet_to_change() -> None:
     x = torch.tensor([1 + 2j, 3 - 4j], requires_grad=True)
     f(x.conj().imag).sum().backward()
     assert x.grad.tolist() == [-2j, -2j]
+
+
+def test_captured_tensors_with_tangents() -> None:
+    """A call with torch tensors follows them. One with NumPy's arrays would lose the tangent, and is refused."""
+    forward_ad = torch.autograd.forward_ad
+    w, tangent, x = (torch.full((3,), value, dtype=torch.float64) for value in (2.0, 3.0, 5.0))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(w, tangent)
+        followed = graph.jit(lambda v: v * dual)
+        for _ in range(2):
+            torch.testing.assert_close(forward_ad.unpack_dual(followed(x)).tangent, x * tangent)
+            with pytest.raises(graph.GraphError, match="torch follows a tensor") as caught:
+                followed(x.numpy())
+            assert caught.value.code == "E1043"
+    rows = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
+    torch.testing.assert_close(torch.func.vmap(lambda row: graph.jit(lambda v: v * row)(x))(rows), x * rows)
+
+    def mapped(row: Any) -> Any:
+        return torch.as_tensor(graph.jit(lambda v: v * row)(array)).sum()
+
+    array = x.numpy()
+    with pytest.raises(graph.GraphError, match="torch follows a tensor"):
+        torch.func.vmap(mapped)(rows)
+
+
+def test_results_change_in_place_as_those_of_other_operations() -> None:
+    x = torch.ones(4, dtype=torch.float64, requires_grad=True)
+    y, total = graph.jit(lambda x: (np.exp(x), x.sum()))(x)
+    y.mul_(2)
+    total.mul_(3)
+    (y.sum() + total).backward()
+    torch.testing.assert_close(x.grad, 2 * torch.exp(x.detach()) + 3)

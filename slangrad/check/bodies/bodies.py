@@ -15,6 +15,7 @@ from slangrad.check.bodies.nesting import check_nesting, check_parameters_of_ext
 from slangrad.check.bodies.statements import check_statements
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.custom_derivatives import check_derivative_attributes
+from slangrad.check.derivatives.paths import is_endless
 from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
@@ -348,19 +349,15 @@ def _breaks(node: ast.Node) -> bool:
 _TAKING_BREAKS = (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)
 
 
-def _endless(condition: ast.Expression | None) -> bool:
-    return condition is None or (isinstance(condition, ast.BoolLiteral) and condition.value)
-
-
 def _loop(node: ast.For | ast.While) -> bool:
-    return not _endless(node.condition) or _breaks(node.body)
+    return not is_endless(node.condition) or _breaks(node.body)
 
 
 def _do_while(node: ast.DoWhile) -> bool:
     if _breaks(node.body):
         return True
     continues = any(isinstance(child, ast.Continue) for child in walk(node.body))
-    return not _endless(node.condition) and (_falls_through(node.body) or continues)
+    return not is_endless(node.condition) and (_falls_through(node.body) or continues)
 
 
 _FALLING: dict[type[ast.Statement], Callable[[OfClass], bool]] = {

@@ -3,15 +3,15 @@
 In: the checked body of a [Differentiable] function.   Out: an error for each call of a function, and for each value of
 a type, that a derivative would have to pass and that has none.
 
-A variable is active when its value depends on a differentiable parameter, or on memory with gradients. It is wanted
-when a result depends on it. An error is a call with an active argument and a wanted result, or a store of an active
-value into a place without a derivative. `no_diff` and `detach` declare the loss as intended. The analysis ignores
-the order of statements, and branches.
+A value is active when it depends on a differentiable parameter, or on memory with gradients. It is wanted when a result
+depends on it. An error is a call with an active argument and a wanted result, or a store of an active value into a
+place without a derivative. `no_diff` and `detach` declare the loss as intended. paths.py visits the statements in
+their order. All branches count, whatever their conditions are, and a struct or an array is one variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -19,11 +19,9 @@ from itertools import zip_longest
 from slangrad.base.records import OfClass
 from slangrad.check.derivatives.custom_derivatives import derivatives
 from slangrad.check.derivatives.flow import (
+    DETACHED,
     MEMORY,
-    NOTHING,
-    RESULT,
     THIS,
-    THROWN,
     Address,
     Flow,
     Lost,
@@ -31,10 +29,15 @@ from slangrad.check.derivatives.flow import (
     Sources,
     Supposed,
     check_instances,
+    is_variable,
+    marked,
     pointer_of,
     reach,
     reading,
+    root_of,
+    stored_by,
     turned,
+    with_derivatives,
 )
 from slangrad.check.derivatives.memory_effects import (
     holds_numbers,
@@ -44,7 +47,9 @@ from slangrad.check.derivatives.memory_effects import (
     reads_gradients,
     sees_bits,
 )
+from slangrad.check.derivatives.paths import follow
 from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
+from slangrad.check.derivatives.versions import Version
 from slangrad.check.generics.signatures import declared_parameters, function_name
 from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.model import checked
@@ -55,6 +60,8 @@ from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children
 
+Places = Sequence[checked.Base]
+
 
 def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed | None = None) -> None:
     """Report the calls in a differentiable function that lose a derivative; `supposed` are the types of generic
@@ -63,15 +70,14 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
     custom = derivatives(checker, DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
         return
-    flow = Flow(checker, info, supposed or {})
-    assert declaration.body is not None
-    for statement in declaration.body.statements:
-        _statement(flow, statement)
+    flow = _visit(checker, declaration, supposed or {})
     if not flow.lost and not flow.passing:
         return
     whole = {**flow.into, **flow.addresses()}
     backwards = turned(whole)
-    active, wanted = reach(backwards, flow.inputs()), reach(whole, flow.outputs())
+    active = reach(backwards, flow.inputs())
+    # A result also depends on what a call without a derivative is passed: in `plain(plain(x))` the inner call loses it.
+    wanted = reach({**{lost: lost.inputs for lost in flow.lost}, **whole}, flow.outputs())
     behind = reach(backwards, flow.pointers())
     reported: set[str] = set()
     calls: list[Lost] = []
@@ -90,29 +96,17 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
     check_instances(flow, active, check_activity)
 
 
-# --- Statements ---------------------------------------------------------------------------------------
-
-
-def _statement(flow: Flow, node: ast.Node) -> None:
-    if isinstance(node, ast.Expression):
-        _sources(flow, node)
-    elif isinstance(node, ast.Return) and node.value is not None:
-        flow.add({RESULT}, _sources(flow, node.value))
-    elif isinstance(node, ast.Throw):
-        _thrown(flow, node.handler, _sources(flow, node.value))
-    elif isinstance(node, ast.Variable):
-        if node.initializer is not None:
-            flow.add({node}, _sources(flow, node.initializer))
-    elif not isinstance(node, ast.Declaration):
-        for child in children(node):
-            if not isinstance(child, ast.Attribute):
-                _statement(flow, child)
-
-
-def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
-    target = THROWN if handler is None else handler.parameter
-    if target is not None:
-        flow.add({target}, sources)
+def _visit(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed) -> Flow:
+    """The dependences in a body. Without the order of statements there are more of them, so the order matters only
+    where a derivative may be lost. The first visit also finds the variables whose address is taken."""
+    info = checker.info(declaration)
+    assert declaration.body is not None
+    flow = Flow(checker, info, supposed, has_order=False)
+    follow(flow, declaration.body, partial(_sources, flow))
+    if (flow.lost or flow.passing) and not flow.is_deferred:
+        flow = Flow(checker, info, supposed, unordered=flow.addressed)
+        follow(flow, declaration.body, partial(_sources, flow))
+    return flow
 
 
 # --- Expressions --------------------------------------------------------------------------------------
@@ -121,7 +115,7 @@ def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
 def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -> Sources:
     """The sources of an expression's value, for derivatives."""
     if isinstance(node, checked.ThisValue):
-        return {THIS}
+        return {flow.read(THIS)}
     if not isinstance(node, ast.Expression) or isinstance(node, ast.NoDiff):
         return set()
     rule = _FORMS.get(type(node.ref))
@@ -145,7 +139,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, sources: Sourc
         return {source for source in sources if _has_bits(flow, source)}
     if leads_to_memory(flow.checker, kind):
         return {source for source in sources if not isinstance(source, Lost)}
-    inputs = _with_derivatives(sources)
+    inputs = with_derivatives(sources)
     if isinstance(kind, LambdaType):
         return inputs
     hidden = node.conversion is not None and node.conversion.kind == "interface" and flow.carries(node.type)
@@ -168,21 +162,25 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, sources: Sourc
 
 def _has_bits(flow: Flow, source: Node) -> bool:
     """Whether a source may be the bits of a number with a derivative: a variable is followed."""
+    if isinstance(source, Version):
+        source = source.variable
     if isinstance(source, (ast.Variable, ast.Parameter)):
         return is_whole(flow.checker.info(source).type)
     return isinstance(source, Lost) and source.bits
 
 
-def _with_derivatives(sources: Sources) -> Sources:
-    return {source for source in sources if not isinstance(source, Lost) or source.in_value or source.bits}
-
-
 def _below(flow: Flow, node: ast.Node) -> Sources:
-    """Any expression without a rule of its own: from everything below."""
+    """Any expression without a rule of its own: from everything below. A part that may not run leads to two paths."""
     sources: Sources = set()
-    for child in children(node):
+    is_choice = isinstance(node, ast.Conditional) or (
+        isinstance(node, ast.Binary) and node.operator in ("&&", "||")
+    )
+    for number, child in enumerate(children(node)):
         if isinstance(child, ast.Expression):
+            skipped = flow.point.copy() if is_choice and number > 0 else None
             sources |= _sources(flow, child)
+            if skipped is not None:
+                flow.meet([skipped, flow.point])
     return sources
 
 
@@ -191,26 +189,31 @@ def _call(
     node: ast.Expression,
     function: DeclRef | checked.Derivative,
     inputs: Sources,
-    written: Sources = NOTHING,
-    plain: Sources = NOTHING,
+    written: Places = (),
+    plain: Places = (),
 ) -> Sources:
     """The sources of a call's result; it changes the variables `written`, and `plain` ones without a derivative."""
     if isinstance(function, checked.Derivative) or _passes(flow, function):
-        if isinstance(function, DeclRef) and function.substitution:
-            flow.passing.append((function, inputs))
+        if isinstance(function, DeclRef):
+            flow.call(function, inputs)
         flow.store_behind(
-            {source for source in inputs if isinstance(source, (Address, ast.Variable))}, inputs
+            {source for source in inputs if isinstance(source, (Address, ast.Variable, Version))}, inputs
         )
         sources = inputs | ({MEMORY} if reads_gradients(flow.checker, function) else set())
     else:
         sources = _call_without_derivative(flow, node, function, inputs, bool(written))
-        for lost in [
-            replace(source, allowed=True) for source in sources if isinstance(source, Lost) and plain
-        ]:
-            flow.lost.append(lost)
-            flow.add(plain, {lost})
-    flow.add(written, sources)
+        losses = [replace(source, allowed=True) for source in sources if isinstance(source, Lost) and plain]
+        flow.lost += losses
+        _change(flow, plain, set(losses))
+    _change(flow, written, sources)
     return sources
+
+
+def _change(flow: Flow, places: Places, sources: Sources) -> None:
+    """New values of variables, or of parts of them."""
+    for place in places:
+        for variable in root_of(place):
+            flow.store(variable, sources, is_whole=is_variable(place))
 
 
 def _call_without_derivative(
@@ -226,25 +229,10 @@ def _call_without_derivative(
         return inputs
     name = function_name(function.declaration)
     allowed = bits or not (writes or is_number)  # a value without a derivative is a constant
-    note = _DETACHED if bits else _marked(name)
+    note = DETACHED if bits else marked(name)
     lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=allowed, bits=bits)
-    flow.lost += [lost, replace(_stored_by(function, node, inputs), stored_by=function)]
+    flow.lost += [lost, replace(stored_by(function, node, inputs), stored_by=function)]
     return {lost}
-
-
-_DETACHED = "put 'detach(...)' around what is passed if this is meant"
-
-
-def _marked(name: str) -> str:
-    return f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
-
-
-def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
-    """The stores to memory of a function without a derivative."""
-    name = function_name(function.declaration)
-    note = _marked(name) if any(isinstance(source, Address) for source in inputs) else _DETACHED
-    reason = f"'{name}' stores in memory, which has no derivative"
-    return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
 
 
 def _passes(flow: Flow, function: DeclRef) -> bool:
@@ -274,7 +262,9 @@ def _passed(flow: Flow, form: checked.FunctionCall) -> Iterator[_Passed]:
             declared_info = None if parameter is None else flow.checker.info(parameter)
             changed = declared_info is not None and declared_info.direction in ("out", "inout", "ref")
             no_diff = declared_info is not None and declared_info.no_diff
-            yield _Passed(argument, _argument_sources(flow, argument, function), changed, no_diff)
+            is_read = declared_info is None or declared_info.direction != "out" or not is_variable(argument)
+            sources = _argument_sources(flow, argument, function) if is_read else set()
+            yield _Passed(argument, sources, changed, no_diff)
 
 
 def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> Sources:
@@ -283,13 +273,13 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> 
     numbers = [item for item in passed if item.is_changed and flow.carries(value_type(item.node))]
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         kept = [number for number in numbers if not _loses(flow, node, form, number, inputs)]
-        return _call(flow, node, function, inputs, _roots(kept))
+        return _call(flow, node, function, inputs, [item.node for item in kept])
     if any(is_in_memory(checker, number.node) for number in numbers):
-        flow.lost.append(_stored_by(function, node, inputs))
+        flow.lost.append(stored_by(function, node, inputs))
     others = [item for item in passed if item.is_changed and item not in numbers]
     bits = [other for other in others if _takes_bits(flow, function, other.node)]
-    plain = [other for other in others if other not in bits]
-    return _call(flow, node, function, inputs, _roots([*numbers, *bits]), _roots(plain))
+    written = [item.node for item in (*numbers, *bits)]
+    return _call(flow, node, function, inputs, written, [other.node for other in others if other not in bits])
 
 
 def _loses(
@@ -303,31 +293,15 @@ def _loses(
     return not item.no_diff and _stored(flow, item.node, item.node, {MEMORY}, _VARIABLE)
 
 
-def _roots(passed: list[_Passed]) -> Sources:
-    return {root for item in passed for root in _root(item.node)}
-
-
 def _try(flow: Flow, node: ast.Expression, form: checked.TriedCall) -> Sources:
+    before = flow.point.copy()
     sources = _sources(flow, form.call)
+    flow.meet([before, flow.point])  # what the call stores
     caught = None if form.handler is None else form.handler.parameter
     kind = flow.info.throws if caught is None else flow.checker.info(caught).type
-    if flow.carries(kind):  # else the function that throws says what is lost
-        _thrown(flow, form.handler, sources)
+    # A function that throws a value without a derivative reports the loss.
+    flow.throw(form.handler, sources if flow.carries(kind) else set())
     return sources
-
-
-def _root(place: checked.Base) -> Sources:
-    """The variable that a place is a part of."""
-    for part, form in steps(place):
-        if isinstance(form, checked.ThisValue):
-            return {THIS}
-        if pointer_of(part) is part:
-            return set()  # what a pointer leads to is no part of the pointer
-        if isinstance(form, checked.Local):
-            return {form.declaration}
-        if isinstance(form, checked.Expansion):
-            return _root(form.pattern)
-    return set()
 
 
 def _argument_sources(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> Sources:
@@ -356,7 +330,7 @@ def _store(flow: Flow, node: ast.Expression, form: checked.Assignment) -> Source
     sources = _sources(flow, form.value)
     _visit_place(flow, form.place)
     if not _stored(flow, node, form.place, sources):
-        flow.add(_root(form.place), sources)
+        _change(flow, [form.place], sources)
     return sources
 
 
@@ -377,7 +351,7 @@ def _stored(
     through = pointer_of(place)
     pointer = None if through is None else _sources(flow, through)
     flow.store_behind(pointer or set(), sources)
-    flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True, pointer=pointer))
+    flow.lost.append(Lost(reason, note, node, with_derivatives(sources), stored=True, pointer=pointer))
     return True
 
 
@@ -397,7 +371,7 @@ def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
     if form.function is not None:
         sources = _call(flow, node, form.function, sources)
     if not _stored(flow, node, form.place, sources):
-        flow.add(_root(form.place), sources)
+        _change(flow, [form.place], sources)
     return sources
 
 
@@ -445,13 +419,15 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
     if pointer is not None:
         return _sources(flow, pointer)
     _visit_place(flow, form.place)
-    return {Address(root) for root in _root(form.place)}
+    roots = root_of(form.place)
+    flow.addressed |= roots
+    return {Address(root) for root in roots}
 
 
 def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
     """What a lambda captures."""
     info: checked.FunctionInfo = flow.checker.info(form.function)
-    return {THIS if captured.name == "this" else captured for captured in info.captures}
+    return {flow.read(THIS if captured.name == "this" else captured) for captured in info.captures}
 
 
 def _construct(flow: Flow, node: ast.Expression, form: checked.Construct) -> Sources:
@@ -476,7 +452,7 @@ def _stored_in_field(
     flow: Flow, node: ast.Expression, kind: Type, field: DeclRef, part: checked.Part, sources: Sources
 ) -> bool:
     """Whether the derivative of a field's value in a list is lost there. A `no_diff` field declares it."""
-    inputs = _with_derivatives(sources)
+    inputs = with_derivatives(sources)
     if not inputs or not flow.carries(field_type(flow.checker, field)):
         return False
     reason = loses_in_field(flow.checker, kind, field.declaration)
@@ -491,12 +467,12 @@ def _stored_in_field(
 Rule = Callable[[Flow, ast.Expression, OfClass], Sources]
 
 _FORMS: dict[type, Rule] = {
-    checked.ThisValue: lambda flow, node, form: {THIS},
+    checked.ThisValue: lambda flow, node, form: {flow.read(THIS)},
     checked.TypeName: lambda flow, node, form: set(),
     checked.Constant: lambda flow, node, form: set(),
     checked.Global: lambda flow, node, form: set(),
     checked.Closure: _closure,
-    checked.Local: lambda flow, node, form: {form.declaration},
+    checked.Local: lambda flow, node, form: {flow.read(form.declaration)},
     checked.Field: _field,
     checked.Element: _element,
     checked.Convert: _convert,

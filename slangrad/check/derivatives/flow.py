@@ -3,10 +3,11 @@
 In: edges between variables, `this`, the result, memory.   Out: the nodes that a parameter reaches, and the sources
 of a result.
 
-    float y = 2 * x; return y;      into = { y: {x}, result: {y} }
+    float y = 2 * x; return y;      into = { y1: {x}, result: {y1} }
 
-activity.py makes the edges. The variables behind a pointer, every `Address` that it depends on, are known after the
-whole function. No derivative passes through pointers that may lead elsewhere.
+activity.py makes the edges, between versions of variables (versions.py). The variables behind a pointer, every
+`Address` that it depends on, are known after the whole function. So a variable whose address is taken has one version.
+No derivative passes through pointers that may lead elsewhere.
 
     float* p = &x; *p = a;          x depends on a, and loads through p depend on x
 """
@@ -18,7 +19,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from slangrad.check.derivatives.memory_effects import holds_numbers, stores_numbers
+from slangrad.check.derivatives.versions import LoopStart, Point, Version, meet
 from slangrad.check.generics.bounds import supposing
+from slangrad.check.generics.signatures import function_name
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
@@ -28,7 +31,7 @@ from slangrad.check.model.types import InterfaceType, Pointer, Type, nominal, pa
 from slangrad.check.names.places import accessor, steps, value_type
 from slangrad.syntax import ast
 
-# A declaration of a variable, THIS, RESULT, MEMORY or THROWN, a Lost call, a pointee.
+# A declaration of a variable or THIS, a Version of it, RESULT, MEMORY or THROWN, a Lost call, a pointee.
 Node = object
 Sources = Set[Node]
 NOTHING: Sources = frozenset()
@@ -69,20 +72,39 @@ class Behind:
     pointer: Node
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The value of a parameter or of `this` that the caller gets."""
+
+    variable: Node
+
+
 @dataclass(slots=True)
 class Flow:
-    """`into[v]`: the sources of the value of v."""
+    """`into[v]`: the sources of the value of v. `unordered`: the variables that have one version in the whole function.
+    `addressed`: those that must be unordered, known when the function was visited."""
 
     checker: Checker
     info: checked.FunctionInfo
     supposed: Supposed = field(default_factory=dict)  # see `check_instances`
     into: dict[Node, set[Node]] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
-    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # calls of generics, arguments
+    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # see `check_instances`
+    point: Point = field(default_factory=Point)
+    caught: dict[ast.Catch, list[Point]] = field(default_factory=dict)  # by handler: where errors are thrown
+    unordered: Sources = NOTHING
+    addressed: set[Node] = field(default_factory=set)
+    has_order: bool = True  # of statements
+    is_deferred: bool = False  # whether some statement is
 
     def add(self, targets: Sources, sources: Sources) -> None:
         for target in targets:
             self.into.setdefault(target, set()).update(sources)
+
+    def call(self, function: DeclRef, arguments: Sources) -> None:
+        """A call of a function with derivatives. Instances of the library are not checked again."""
+        if function.substitution and not function.declaration.span.source.is_library:
+            self.passing.append((function, arguments))
 
     def carries(self, kind: Type | None) -> bool:
         """Whether a type has a derivative."""
@@ -112,14 +134,75 @@ class Flow:
         for parameter in info.parameters:
             passed = checker.info(parameter)
             is_written = passed.direction in ("out", "inout", "ref") and not passed.no_diff
-            outputs |= {parameter} if is_written and holds_numbers(checker, passed.type) else set()
+            outputs |= {Leaving(parameter)} if is_written and holds_numbers(checker, passed.type) else set()
         if info.mutating and info.this_type is not None and holds_numbers(checker, info.this_type):
-            outputs.add(THIS)
+            outputs.add(Leaving(THIS))
         if not info.no_diff_result and self.carries(info.result):
             outputs.add(RESULT)
         if info.throws is not None and holds_numbers(checker, info.throws):
             outputs.add(THROWN)
         return outputs
+
+    # --- Versions of variables ------------------------------------------------------------------------------
+
+    def is_ordered(self, variable: Node) -> bool:
+        return self.has_order and variable not in self.unordered
+
+    def read(self, variable: Node) -> Node:
+        return self.point.read(variable) if self.is_ordered(variable) else variable
+
+    def store(self, variable: Node, sources: Sources, is_whole: bool = True) -> None:
+        """A value in a variable or, if not `is_whole`, in a part of it."""
+        if not self.is_ordered(variable):
+            self.add({variable}, sources)
+            return
+        kept: Sources = NOTHING if is_whole else {self.point.read(variable)}
+        version = self.point.versions[variable] = Version(variable)
+        self.add({version}, sources | kept)
+
+    def meet(self, points: list[Point]) -> None:
+        """Go on where several paths meet."""
+        self.point = meet(points, self.point.loop, self.into)
+
+    def start_loop(self) -> LoopStart:
+        loop = LoopStart(self.point, self.into)
+        self.point = Point(loop, is_reached=self.point.is_reached)
+        return loop
+
+    def end_loop(self, loop: LoopStart, exits: list[Point]) -> None:
+        """The last step of the loop ends here; `exits`: where it is left."""
+        loop.close([self.point])
+        after = meet(exits or [self.point], loop.before.loop, self.into)
+        self.point = after
+        if not exits:
+            self.end_path()
+
+    def end_path(self) -> None:
+        """No statement behind this one is reached from here."""
+        self.point.is_reached = False
+
+    def leave(self) -> None:
+        """Return to the caller."""
+        self.keep_outputs()
+        self.end_path()
+
+    def keep_outputs(self) -> None:
+        """The caller may get the values that parameters and `this` have here."""
+        for parameter in self.info.parameters:
+            if self.checker.info(parameter).direction in ("out", "inout", "ref"):
+                self.add({Leaving(parameter)}, {self.read(parameter)})
+        if self.info.mutating:
+            self.add({Leaving(THIS)}, {self.read(THIS)})
+
+    def throw(self, handler: ast.Catch | None, sources: Sources) -> None:
+        """An error may go from here to a handler, or to the caller."""
+        if handler is None:
+            self.add({THROWN}, sources)
+            self.keep_outputs()
+            return
+        if handler.parameter is not None:
+            self.add({handler.parameter}, sources)
+        self.caught.setdefault(handler, []).append(self.point.copy())
 
     # --- Pointers to variables of the function -------------------------------------------------------------
 
@@ -129,7 +212,7 @@ class Flow:
     def leads_to_variables(self, pointer: Sources) -> bool:
         """Whether a pointer leads to variables of the function only."""
         reached = reach(self.into, pointer)
-        is_certain = all(isinstance(node, (Address, ast.Variable)) for node in reached)
+        is_certain = all(isinstance(node, (Address, ast.Variable, Version)) for node in reached)
         return is_certain and any(isinstance(node, Address) for node in reached)
 
     def addresses(self) -> dict[Node, Sources]:
@@ -191,6 +274,48 @@ def pointer_of(place: checked.Base) -> checked.Base | None:
     return None
 
 
+def root_of(place: checked.Base) -> Sources:
+    """The variable that a place is a part of."""
+    for part, form in steps(place):
+        if isinstance(form, checked.ThisValue):
+            return {THIS}
+        if pointer_of(part) is part:
+            return set()  # what a pointer leads to is no part of the pointer
+        if isinstance(form, checked.Local):
+            return {form.declaration}
+        if isinstance(form, checked.Expansion):
+            return root_of(form.pattern)
+    return set()
+
+
+def is_variable(place: checked.Base) -> bool:
+    """Whether a place is a variable as a whole."""
+    part, form = next(step for step in steps(place) if not isinstance(step[0], ast.Paren))
+    is_converted = isinstance(part, ast.Expression) and part.conversion is not None
+    return isinstance(form, (checked.Local, checked.ThisValue)) and not is_converted
+
+
+# --- Losses ---
+
+DETACHED = "put 'detach(...)' around what is passed if this is meant"
+
+
+def marked(name: str) -> str:
+    return f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+
+
+def stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
+    """The stores to memory of a function without a derivative."""
+    name = function_name(function.declaration)
+    note = marked(name) if any(isinstance(source, Address) for source in inputs) else DETACHED
+    reason = f"'{name}' stores in memory, which has no derivative"
+    return Lost(reason, note, node, with_derivatives(inputs), stored=True, allowed=True)
+
+
+def with_derivatives(sources: Sources) -> Sources:
+    return {source for source in sources if not isinstance(source, Lost) or source.in_value or source.bits}
+
+
 Check = Callable[[Checker, ast.AnyFunction, Supposed], None]
 
 # --- Instances ----------------------------------------------------------------------------------------
@@ -208,7 +333,7 @@ def check_instances(flow: Flow, active: Sources, check: Check) -> None:
     for function, inputs in flow.passing:
         declaration = reading(function.declaration)
         supposed = _supposed(flow, function)
-        if supposed and inputs & active and not declaration.span.source.is_library:
+        if supposed and inputs & active:
             flow.checker.later.append(partial(_check_instance, flow.checker, declaration, supposed, check))
 
 

@@ -296,7 +296,7 @@ class ExpandedType(Type):
 
 
 @record
-class AssociatedType(Type):
+class Projection(Type):
     """`base.Name` while `base` is a parameter, an interface or another associated type; `interface` requires Name."""
 
     base: Type
@@ -413,8 +413,8 @@ def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extensio
     return kind
 
 
-def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> AssociatedType:
-    kind = _intern(AssociatedType, base, interface, declaration)
+def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Projection:
+    kind = _intern(Projection, base, interface, declaration)
     kind.abstract = kind.abstract or not is_dynamic(base)
     return kind
 
@@ -450,7 +450,7 @@ def as_written(kind: Type) -> str:
 def is_dynamic(kind: Type) -> bool:
     """Whether values of a type have a dynamic type: values of an interface, or of an associated type of a dynamic
     type."""
-    while isinstance(kind, AssociatedType):
+    while isinstance(kind, Projection):
         kind = kind.base
     return isinstance(kind, InterfaceType) and not kind.abstract
 

@@ -208,6 +208,9 @@ class Array(NDArrayOperatorsMixin):
     def __deepcopy__(self, memo: object) -> Array:
         return self
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise self._unknown("a copy on disk or in another process", "return it: a result can be pickled")
+
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise self._unknown("a NumPy array", "np.stack makes one of several, np.take(a, x, 0) is a[x]")
 

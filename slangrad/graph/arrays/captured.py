@@ -12,8 +12,11 @@ from threading import local
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.values import ArrayValue, resolved, seen_as
+from slangrad.graph.ir.values import ArrayValue, is_torch, resolved, seen_as
+
+TORCH = Late("slangrad.graph.torch_bridge")
 
 
 class Captured:
@@ -35,6 +38,16 @@ class Captured:
             message = "the shape, strides or dtype of an array that is no argument were changed in place"
             raise GraphError("E1043", message, "make it an argument of the function")
         _refuse_gradients(value)
+        return value
+
+    @property
+    def numbers(self) -> ArrayValue:
+        """`value`, for a plan that no derivative of torch follows. GraphError (E1043) for a tensor with a tangent, and
+        for one of a transform of torch.func, which the result would lose."""
+        value = self.value
+        if is_torch(value) and TORCH.is_followed(value):
+            message = "torch follows a tensor that is no argument of the function, as a dual level does"
+            raise GraphError("E1043", message, "make it an argument, or x.detach()")
         return value
 
     def __eq__(self, other: object) -> bool:

@@ -109,15 +109,15 @@ def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Hol
     """Copies that are needless if their source lies in the part of the target that they write. Gives their numbers,
     and for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of
     their sources; these have none of their own."""
-    uses: dict[Holder, list[int]] = {}
-    for i, step in enumerate(steps):
-        for holder in dict.fromkeys(part.holder for part in step.parts):
-            uses.setdefault(holder, []).append(i)
+    copies = [(i, step) for i, step in enumerate(steps) if isinstance(step, KernelStep) and step.copies]
+    targets = {step.writes[RESULT].holder for _, step in copies}
+    uses: dict[Holder, list[int]] = {target: [] for target in targets}
+    for i, step in enumerate(steps) if copies else ():
+        for holder in targets.intersection(part.holder for part in step.parts):
+            uses[holder].append(i)
     needless: set[int] = set()
     within: dict[Holder, tuple[Holder, int]] = {}
-    for i, step in enumerate(steps):
-        if not isinstance(step, KernelStep) or not step.copies:
-            continue
+    for i, step in copies:
         (source,), target = step.reads.values(), step.writes[RESULT]
         inner, whole = source.holder, target.holder
         if not {inner, whole} <= spans.keys() or spans[inner][1] > i or not _is_run(source, target):

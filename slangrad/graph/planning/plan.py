@@ -114,7 +114,7 @@ class Plan:
         self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
         order = topological_order(*outputs)
-        captured = {n: layout_of(n.attributes["captured"].value) for n in order if n.op == "captured"}
+        captured = {n: layout_of(n.attributes["captured"].numbers) for n in order if n.op == "captured"}
         self.layouts = captured | (layouts or {})
         foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
         if foreign:
@@ -486,7 +486,7 @@ class Plan:
 
     def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
         """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
-        return [*arrays, *(node.attributes["captured"].value for node in self._captured)]
+        return [*arrays, *(node.attributes["captured"].numbers for node in self._captured)]
 
     def _lent(self, arrays: Sequence[ArrayValue], results: Memory) -> Memory:
         """The memory from outside: of `_with_captured`, and of results. Bound calls last longer than arrays, and do not

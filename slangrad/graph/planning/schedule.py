@@ -164,8 +164,8 @@ def with_waits(steps: Iterable[PlanStep]) -> list[PlanStep]:
     order: list[PlanStep] = []
     begun: list[Exchange] = []
     for step in steps:
-        used, written = ({part.holder for part in parts} for parts in (step.parts, step.writes.values()))
         for exchange in list(begun):
+            used, written = ({part.holder for part in parts} for parts in (step.parts, step.writes.values()))
             reads, writes = (
                 {x.holder for x in parts.values()} for parts in (exchange.reads, exchange.writes)
             )

@@ -163,7 +163,7 @@ MODELS: dict[type, Callable[[OfClass], TypeModel]] = {
     checked.StructType:     _declared,
     checked.InterfaceType:  _declared,
     checked.ParameterType:  lambda t: TypeModel("generic_type_parameter"),
-    checked.AssociatedType: lambda t: TypeModel("generic_type_parameter"),
+    checked.Projection: lambda t: TypeModel("generic_type_parameter"),
     SavedType:              lambda t: TypeModel("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
 }
 _SHORT_NAMES: dict[type, str] = {
@@ -191,7 +191,7 @@ def sizes_of(t: Type) -> tuple[int, ...]:
 
 def short_name(t: Type) -> str:
     """The name of a type without its arguments."""
-    if isinstance(t, (checked.Nominal, checked.AssociatedType)):
+    if isinstance(t, (checked.Nominal, checked.Projection)):
         name: str = t.declaration.name
         return name
     return _SHORT_NAMES.get(type(t)) or str(t).partition("<")[0]

@@ -16,7 +16,6 @@ from math import prod
 
 import numpy as np
 
-from slangrad.base.disk.store import content_key
 from slangrad.base.late import loaded_torch
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
@@ -39,6 +38,7 @@ from slangrad.runtime.cuda.launch import (
     blocks_for,
     blocks_that_stay,
 )
+from slangrad.runtime.cuda.machine_code import load_module
 from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.runtime.cuda.stream import Stream
@@ -243,7 +243,7 @@ class CudaDevice(Device):
         """The kernel on this GPU, with its number here."""
         self._enter()
         image = kernel.image
-        module = self._driver.call("cuModuleLoadData", self._machine_code(image.code))
+        module = load_module(self._driver, store_of(self._options), self.capability, image)
         number = len(self._kernels) + 1
         self._kernels[number] = kernel
         function = self._driver.call("cuModuleGetFunction", module, ENTRY)
@@ -256,17 +256,6 @@ class CudaDevice(Device):
                 finish = self._driver.call("cuModuleGetFunction", module, FINISH)
         loaded = kernel.loaded[self] = LoadedKernel(function, number, finish, blocks)
         return loaded
-
-    def _machine_code(self, ptx: bytes) -> bytes:
-        """From the disk, or assembled by the driver."""
-        store = store_of(self._options)
-        key = content_key("cubin", self._driver.version, *self.capability, ptx)
-        code = None if store.problem else store.get(key)
-        if code is None:
-            code = self._driver.assemble(ptx)
-            if not store.problem:
-                store.put(key, code)
-        return code
 
     # --- reports
 
