@@ -27,6 +27,7 @@ LATE_MODULES = {
     ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
+    ("tensors", "ml_dtypes"),  # elements of small floats
     ("graph", "scipy.optimize"),  # partitions that are found
     ("graph", "scipy.sparse"),
     ("graph", "safetensors"),  # weights on disk

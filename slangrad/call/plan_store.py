@@ -29,6 +29,7 @@ from slangrad.ir.data.type_data import type_data
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
+from slangrad.tensors.element_types import dtype_text
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import Binding
@@ -102,7 +103,7 @@ def stable(part: object) -> object:
     if isinstance(part, type) and part.__module__.split(".")[0] in KNOWN_PACKAGES:
         return (part.__module__, part.__qualname__)
     if isinstance(part, np.dtype):
-        return ("dtype", str(part.descr) if part.names else part.str)
+        return ("dtype", str(part.descr) if part.names else dtype_text(part))
     if isinstance(part, ir.Type):
         return ("type", json.dumps(type_data(part)))
     raise Unsaved(f"{part!r} has no form that another process knows")

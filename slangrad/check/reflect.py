@@ -42,12 +42,12 @@ from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, Ov
 from slangrad.check.model.types import (
     ERROR,
     Array,
-    AssociatedType,
     EnumType,
     GenericArgument,
     InterfaceType,
     Nominal,
     ParameterType,
+    Projection,
     StructType,
     Type,
     array,
@@ -336,7 +336,7 @@ class Reflection:
         """The interfaces in the bounds of a generic parameter; an interface has itself."""
         if isinstance(kind, InterfaceType):
             return (kind,)
-        if isinstance(kind, (ParameterType, AssociatedType)):
+        if isinstance(kind, (ParameterType, Projection)):
             return tuple(dict.fromkeys(bounds_of(self.program, kind)))
         return ()
 

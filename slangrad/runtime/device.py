@@ -89,9 +89,14 @@ class RegionItems:
             "data": (region.address, False),
             "shape": tuple(region.shape),
             "strides": tuple(region.strides),
-            "typestr": f"|V{region.dtype.itemsize}" if region.dtype.names else region.dtype.str,
+            "typestr": f"|V{region.dtype.itemsize}" if _is_opaque(region.dtype) else region.dtype.str,
             "version": 3,
         }
+
+
+def _is_opaque(dtype: np.dtype[np.generic]) -> bool:
+    """Whether NumPy takes it from no text: structs, and types of other packages."""
+    return dtype.names is not None or dtype.isbuiltin == 2
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

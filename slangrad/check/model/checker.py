@@ -210,7 +210,7 @@ class Checker:
     size_of: Callable[[str, Type], Value]
     # The conversion from one type to another, also by a constructor; None without one. Last: only implicitly.
     conversion: Callable[[Type, Type, bool], Coercion | None]
-    # `base.Name`: the type's choice, or an AssociatedType while `base` is open.
+    # `base.Name`: the type's choice, or a Projection while `base` is open.
     associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
     # `base.kCount`: the value of a constant that an interface requires.
     required: Callable[[Type, InterfaceType, ast.Variable], Value]
