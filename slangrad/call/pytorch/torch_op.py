@@ -9,9 +9,9 @@ the kernel of `bwds`. Gradients of that one are made of ordinary calls, so outsi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch.autograd.function import FunctionCtx as Context
@@ -19,12 +19,28 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
+from slangrad.tensors.conversion import HostValue
 
 Tensors = Sequence[torch.Tensor]
 _numbers = count(1)
 
 
-def torch_op(function: Any, constants: Mapping[str, object]) -> Any:  # a Function of `api`; a CustomOpDef
+class SlangFunction(Protocol):
+    """A Function, whose class is in `api`, as operators call it."""
+
+    name: str
+
+    @property
+    def parameters(self) -> Sequence[HostValue]: ...
+    @property
+    def result(self) -> object: ...
+    @property
+    def bwds(self) -> Callable[..., object]: ...
+    def unfilled_result(self, **arguments: object) -> HostValue: ...
+    def __call__(self, **arguments: object) -> HostValue: ...
+
+
+def torch_op(function: SlangFunction, constants: Mapping[str, object]) -> HostValue:
     """`constants`: values of parameters by name. The operator takes a tensor for each other parameter, in their order.
     CallError (E1007) for a function without a result, one that writes parameters, and unknown names."""
     parameters = function.parameters
@@ -43,7 +59,7 @@ def torch_op(function: Any, constants: Mapping[str, object]) -> Any:  # a Functi
 class _Operator:
     """An operator and its gradient."""
 
-    def __init__(self, function: Any, constants: dict[str, object], names: list[str]) -> None:
+    def __init__(self, function: SlangFunction, constants: dict[str, object], names: list[str]) -> None:
         self._function, self._constants, self._names = function, constants, names
         label = f"slangrad::{re.sub(r'[^0-9A-Za-z_]', '_', function.name)}_{next(_numbers)}"
         inputs = ", ".join(f"Tensor {name}_" for name in names)
@@ -67,8 +83,8 @@ class _Operator:
 
     def _fake(self, *tensors: torch.Tensor) -> torch.Tensor:
         with _disable_current_modes():
-            made = self._function.unfilled_result(**self._arguments([_unfilled(t) for t in tensors]))
-        return torch.empty(made.shape, dtype=made.dtype, device=made.device)
+            like = self._function.unfilled_result(**self._arguments([_unfilled(t) for t in tensors]))
+        return torch.empty(like.shape, dtype=like.dtype, device=like.device)
 
     @staticmethod
     def _remember(ctx: Context, inputs: Tensors, output: torch.Tensor) -> None:
@@ -83,16 +99,16 @@ class _Operator:
 
     # --- its gradient: those of the inputs that are wanted
 
-    def _run_gradient(self, *inputs: Any) -> list[torch.Tensor]:
+    def _run_gradient(self, *inputs: HostValue) -> list[torch.Tensor]:
         *tensors, cotangent, wanted = inputs
         tensors = [t.detach() for t in tensors]
         gradients = [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in tensors]
         pairs = [DiffPair(t, g) if w else t for t, g, w in zip(tensors, gradients, wanted, strict=True)]
-        given = cotangent.detach().contiguous()
-        self._function.bwds(**self._arguments(pairs), _result=DiffPair(given, given))
+        moved = cotangent.detach().contiguous()
+        self._function.bwds(**self._arguments(pairs), _result=DiffPair(moved, moved))
         return [g for g, w in zip(gradients, wanted, strict=True) if w]
 
-    def _fake_gradient(self, *inputs: Any) -> list[torch.Tensor]:
+    def _fake_gradient(self, *inputs: HostValue) -> list[torch.Tensor]:
         *tensors, _, wanted = inputs
         return [
             torch.empty_like(t, memory_format=torch.contiguous_format)
@@ -101,7 +117,7 @@ class _Operator:
         ]
 
     @staticmethod
-    def _remember_gradient(ctx: Context, inputs: tuple[Any, ...], output: Tensors) -> None:
+    def _remember_gradient(ctx: Context, inputs: tuple[HostValue, ...], output: Tensors) -> None:
         *tensors, wanted = inputs
         ctx.wanted = wanted
         ctx.save_for_backward(*tensors)
