@@ -24,7 +24,13 @@ from slangrad.graph.ir.values import ArrayValue, is_torch
 from slangrad.graph.trace import CallArguments, Jitted, is_result, traced
 from slangrad.torch_jobs import Outputs, Tensors, TorchJob, apply, is_followed, is_seen
 
-__all__ = ["called", "is_followed"]
+__all__ = ["called", "from_numpy", "is_followed"]
+
+
+def from_numpy(array: np.ndarray) -> ArrayValue:
+    """A torch tensor over the memory of an array."""
+    tensor: ArrayValue = torch.from_numpy(array)
+    return tensor
 
 
 class GraphJob(TorchJob):

@@ -33,6 +33,7 @@ from slangrad.graph.arrays.trees import (
     structure,
     tree_map,
 )
+from slangrad.graph.ir.devices import host_array, is_on_host
 from slangrad.graph.ir.errors import LAST_REFUSAL, GraphError, explained, refusal_behind
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input, substituted
@@ -264,9 +265,17 @@ def wrap_of(arrays: Sequence[ArrayValue]) -> Callable[[spy.Tensor, Node], ArrayV
     """Results have the form of the arguments: tensors for tensors, torch's for torch's, else NumPy's."""
     if any(isinstance(array, spy.Tensor) for array in arrays):
         return lambda tensor, node: tensor
-    if any(not isinstance(array, np.ndarray | np.generic) for array in arrays):
-        return _as_torch
-    return lambda tensor, node: tensor.host_view() if node.shape else tensor.host_view()[0]
+    of_torch = [array for array in arrays if is_torch(array)]
+    if of_torch:
+        return _as_torch if any(array.is_cuda for array in of_torch) else _as_torch_on_the_host
+    return lambda tensor, node: host_array(tensor) if node.shape else host_array(tensor)[0]
+
+
+def _as_torch_on_the_host(tensor: spy.Tensor, node: Node) -> ArrayValue:
+    if is_on_host(device_of(tensor)):
+        return _as_torch(tensor, node)
+    copied: ArrayValue = TORCH.from_numpy(tensor.to_numpy().reshape(node.shape))
+    return copied
 
 
 def _as_torch(tensor: spy.Tensor, node: Node) -> ArrayValue:

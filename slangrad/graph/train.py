@@ -22,6 +22,7 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.gradient import compute_gradient
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.calls import results_of
+from slangrad.graph.ir.devices import host_array, is_on_host, on_device
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input
@@ -301,7 +302,7 @@ class _Planned:
         else:
             self._by_parts(step, call, held, graph, layers, links)
         self._parameters = held.tensors
-        self._settings = as_tensor(self._device, np.zeros(settings.shape))
+        self._settings = as_tensor(self._device, on_device(self._device, np.zeros(settings.shape)))
 
     def _by_shards(self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph) -> None:
         layouts = self._layouts(step, call, held, graph)
@@ -435,15 +436,17 @@ class _Planned:
             recording.exchange(message.name, nbytes, message.start, message.stop)
 
     def run(self, call: CallArguments, updates: Updates) -> PyTree:
-        self._settings.host_view()[...] = updates[0][
-            1
-        ].settings  # memory that stays, so no call is bound anew
-        batch = (as_tensor(self._device, array) for array in call.arrays)
+        settings = updates[0][1].settings  # into memory that stays, so no call is bound anew
+        if is_on_host(self._device):
+            self._settings.host_view()[...] = settings
+        else:
+            self._settings.copy_from_numpy(np.asarray(settings, np.float64))
+        batch = (as_tensor(self._device, on_device(self._device, array)) for array in call.arrays)
         if self._is_dense:
             batch = (x if layout_of(x).is_dense else copied(x) for x in batch)
         arrays = *batch, *_state_of(updates), self._settings
         value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
-        loss = value.host_view()[0]
+        loss = host_array(value)[0]
         if not self._has_aux:
             return loss
         returned = map(wrap_of(call.arrays), aux, self._returned)

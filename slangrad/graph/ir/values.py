@@ -78,17 +78,21 @@ def numpy_type(value: Operand) -> DType:
     if isinstance(dtype, np.dtype):
         return dtype
     if type(value).__module__.partition(".")[0] == "torch":
-        if value.device.type != "cpu":
-            raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
+        if value.device.type not in ("cpu", "cuda"):
+            raise GraphError(
+                "E1043", f"a torch tensor on {value.device}", "graphs run on CPUs and GPUs: x.cpu()"
+            )
         if str(value.layout) != "torch.strided":
             raise GraphError("E1043", f"a torch tensor of layout {value.layout}", "x.to_dense()")
         try:
             return np.dtype(str(dtype).removeprefix("torch."))
         except TypeError:
             raise GraphError("E1043", f"elements of {dtype} cannot be traced") from None
-    if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
+    # Without elements, because the host may not reach them.
+    none = value.view((0,), (1,)).to_numpy() if hasattr(value, "host_view") else None
+    if none is None or none.shape != (0,):
         raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
-    elements: DType = value.host_view().dtype
+    elements: DType = none.dtype
     return elements
 
 
@@ -99,6 +103,9 @@ def as_tensor(device: spy.Device, value: ArrayValue) -> spy.Tensor:
             message = f"a Tensor of shape {shape_of(value)} lies on another device than the graph runs on"
             raise GraphError("E1022", message, "Tensor.from_numpy(device, x.to_numpy()) copies it")
         return value
+    if is_torch(value) and value.is_cuda and device.runtime.reaches_host:
+        message = f"a torch tensor lies on {value.device}, and the graph runs on the CPU"
+        raise GraphError("E1022", message, "graph.jit(f, device=spy.create_torch_device())")
     if isinstance(value, np.ndarray | np.generic) and not value.ndim:
         value = np.asarray(value).reshape(1)
     return spy.Tensor.from_dlpack(device, value.detach() if is_torch(value) else value)
@@ -113,13 +120,6 @@ def device_of(tensor: spy.Tensor) -> spy.Device:
     return cast("spy.Device", tensor.device)
 
 
-class _Lent:
-    """The memory of an array for NumPy, without its owner."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.__array_interface__ = array.__array_interface__
-
-
 def address_of(value: ArrayValue) -> int:
     """The address of the first element."""
     if isinstance(value, spy.Tensor):
@@ -127,9 +127,3 @@ def address_of(value: ArrayValue) -> int:
     if type(value) is np.ndarray:
         return value.ctypes.data  # twice as fast as the interface
     return value.data_ptr() if is_torch(value) else int(value.__array_interface__["data"][0])
-
-
-def lent(device: spy.Device, value: ArrayValue) -> spy.Tensor:
-    """The memory of an array as a tensor that does not keep it alive. GraphError (E1022) as of `as_tensor`."""
-    array = value if isinstance(value, np.ndarray) else as_tensor(device, value).host_view()
-    return as_tensor(device, np.asarray(_Lent(array)))

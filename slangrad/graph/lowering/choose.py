@@ -76,7 +76,8 @@ def by_slang(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
 
 def chooser(device: spy.Device, consistent: str | None, make_plan: type[Plan]) -> Choose:
     """`make_plan`: the class of plans, as candidates are timed in plans of their own."""
-    if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
+    is_timed = device.runtime.reaches_host  # libraries compute on the CPU
+    if not is_timed or consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
         return by_slang
     return MeasuredChoice(device, make_plan)
 

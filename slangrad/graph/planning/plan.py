@@ -20,12 +20,13 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import MachineRates
+from slangrad.graph.ir.devices import array_of, lent, on_device, overwrite, places_of
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
-from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of, lent
+from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of
 from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.lowering.choose import Choose, MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
@@ -305,7 +306,7 @@ class Plan:
     def _refuse_overlap(self, memory: Memory) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
         written = {*self._taken.values(), *self._copied.values()}
-        refuse_overlap({node: memory[node].host_view() for node in self._near}, written)
+        refuse_overlap({node: places_of(memory[node], node.dtype) for node in self._near}, written)
 
     # --- steps
 
@@ -416,7 +417,7 @@ class Plan:
         holders = [part.holder for part in parts if part.holder not in self._holders]
 
         def bind(memory: Memory, oldest: object) -> Call:
-            return multiply(*(_array(self._seen(part, memory), part.layout) for part in parts))
+            return multiply(*(array_of(self._seen(part, memory), part.layout) for part in parts))
 
         return self._bound_to(holders, bind)
 
@@ -442,15 +443,16 @@ class Plan:
         loop, body = step.loop, self.bodies[step.loop]
 
         def bind(memory: Memory) -> Call:
-            arrays = [_array(self._seen(part, memory), part.layout) for part in step.parts]
+            arrays = [array_of(self._seen(part, memory), part.layout) for part in step.parts]
             results = dict(zip(step.results, arrays[len(step.reads) :], strict=True))
             return partial(loop.run, body, arrays, results)
 
         return bind
 
     def _exchange(self, step: Exchange) -> Binder:
+
         def bind(memory: Memory) -> Call:
-            parts = [self._seen(part, memory).host_view() for part in step.parts]
+            parts = [array_of(self._seen(part, memory)) for part in step.parts]
 
             def begin() -> None:
                 self.begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
@@ -461,7 +463,7 @@ class Plan:
 
     def array(self, node: Node) -> np.ndarray:
         """The memory of an input or output of a body."""
-        array = self._holders[node].host_view()
+        array = array_of(self._holders[node])
         return array[: node.size].reshape(node.shape)
 
     def repeat(self) -> None:
@@ -486,7 +488,8 @@ class Plan:
 
     def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
         """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
-        return [*arrays, *(node.attributes["captured"].numbers for node in self._captured)]
+        captured = (node.attributes["captured"].numbers for node in self._captured)
+        return [on_device(self.device, array) for array in (*arrays, *captured)]
 
     def _lent(self, arrays: Sequence[ArrayValue], results: Memory) -> Memory:
         """The memory from outside: of `_with_captured`, and of results. Bound calls last longer than arrays, and do not
@@ -551,7 +554,7 @@ class Plan:
                 ready = self._made_ready(key, memory)
             self._run(ready)
             for node, to in self._copied.items():
-                ready.memory[to].host_view()[...] = ready.memory[node].host_view().reshape(to.shape or (1,))
+                overwrite(ready.memory[to], ready.memory[node], to.shape)
         return list(results.values())[:count] if self._is_plain else self._shaped(results, arrays, count)
 
     @cached_property
@@ -593,8 +596,3 @@ def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]
 def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
     """Memory of the widest numbers: a tensor has less than 2^31 elements."""
     return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
-
-
-def _array(tensor: spy.Tensor, layout: StridedLayout) -> np.ndarray:
-    array = tensor.host_view()
-    return array if layout.shape else array.reshape(())
