@@ -12,6 +12,12 @@ void fail(float x) throws Wrong { if (x > 3) throw Wrong.one; }
 [Differentiable] void square(float x, out float y) { y = x * x; }
 struct Pair : IDifferentiable { float a; float b; }
 struct Box { float a; }
+struct Cell : IDifferentiable
+{
+    float a;
+    no_diff float k;
+    property float half { get { return a / 2; } set { a = newValue * 2; } }
+}
 """
 
 LOST = [
@@ -51,8 +57,14 @@ LOST = [
     "float y = 2; float z; let f = (float t) => t * y; y = x; z = plain(y); return f(2) + z;",
     "float y = x; float z = plain(y); y = 2; return z + y;",
     "float y = 0; $for (i in Range(2)) { if (c) y += plain(y); else y = x; } return y;",
+    "Cell s = {}; s.half = plain(x); return s.a;",
+    "Cell s = {}; s.half += plain(x); return s.a;",
 ]
 KEPT = [
+    "Cell s = {}; s.half = plain(x); s = { x }; return s.a;",
+    "Cell s = {}; s.half = 2; return s.a * x;",
+    "Box b = {}; b.a = plain(x); return b.a * x;",
+    "Cell s = {}; s.k = plain(x); return s.a * x;",
     "float y = x; y = 2; return plain(y) + x;",
     "float y = plain(x); y = x; return y;",
     "float y = x; if (c) y = 2; else y = 3; return plain(y);",

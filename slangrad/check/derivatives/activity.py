@@ -48,7 +48,7 @@ from slangrad.check.derivatives.memory_effects import (
     sees_bits,
 )
 from slangrad.check.derivatives.paths import follow
-from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
+from slangrad.check.derivatives.places import is_required, is_set, loses_derivative, loses_in_field
 from slangrad.check.derivatives.versions import Version
 from slangrad.check.generics.signatures import declared_parameters, function_name
 from slangrad.check.interfaces.differentiable import field_references, field_type
@@ -77,7 +77,9 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
     backwards = turned(whole)
     active = reach(backwards, flow.inputs())
     # A result also depends on what a call without a derivative is passed: in `plain(plain(x))` the inner call loses it.
-    wanted = reach({**{lost: lost.inputs for lost in flow.lost}, **whole}, flow.outputs())
+    wanted = reach(
+        {**whole, **{lost: lost.inputs | whole.get(lost, set()) for lost in flow.lost}}, flow.outputs()
+    )
     behind = reach(backwards, flow.pointers())
     reported: set[str] = set()
     calls: list[Lost] = []
@@ -351,7 +353,11 @@ def _stored(
     through = pointer_of(place)
     pointer = None if through is None else _sources(flow, through)
     flow.store_behind(pointer or set(), sources)
-    flow.lost.append(Lost(reason, note, node, with_derivatives(sources), stored=True, pointer=pointer))
+    lost = Lost(reason, note, node, with_derivatives(sources), stored=True, pointer=pointer)
+    flow.lost.append(lost)
+    if is_set(flow.checker, flow.info, place):
+        flow.add({lost}, {source for source in sources if isinstance(source, Lost)})
+        _change(flow, [place], {lost})
     return True
 
 

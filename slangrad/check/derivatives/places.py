@@ -109,6 +109,15 @@ def _accessed(
     return _of_whole(checker, info, form) or message
 
 
+def is_set(checker: Checker, info: checked.FunctionInfo, place: checked.Base) -> bool:
+    """Whether a setter changes an object that stores derivatives."""
+    _, form = next(step for step in steps(place) if not isinstance(step[0], ast.Paren))
+    if not isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)) or form.base is None:
+        return False
+    is_field = isinstance(form.reference.declaration, ast.Variable)
+    return not is_field and loses_derivative(checker, info, form.base) is None
+
+
 def is_required(place: checked.Base) -> bool:
     """Whether a place is behind a property or subscript that an interface requires, whose implementation is
     unknown."""
