@@ -17,6 +17,7 @@ struct Cell : IDifferentiable
     float a;
     no_diff float k;
     property float half { get { return a / 2; } set { a = newValue * 2; } }
+    property int count { get { return int(a); } set { a = newValue; } }
 }
 """
 
@@ -59,8 +60,15 @@ LOST = [
     "float y = 0; $for (i in Range(2)) { if (c) y += plain(y); else y = x; } return y;",
     "Cell s = {}; s.half = plain(x); return s.a;",
     "Cell s = {}; s.half += plain(x); return s.a;",
+    "Cell s = {}; s.half = x; return s.a;",
+    "Cell s = { x }; s.half = 2; return s.a;",
+    "Cell s = { x }; if (c) s.count = 2; return s.a;",
+    "Cell s[2] = {}; s[1].a = x; s[1].half = 2; return s[1].a;",
 ]
 KEPT = [
+    "Cell s = { x }; float y = s.a; s.half = 2; return y;",
+    "Cell s = { x }; s.half = 2; s = { x }; return s.a;",
+    "Cell s = { 3 }; s.count = 2; s.a = x; return s.a;",
     "Cell s = {}; s.half = plain(x); s = { x }; return s.a;",
     "Cell s = {}; s.half = 2; return s.a * x;",
     "Box b = {}; b.a = plain(x); return b.a * x;",
