@@ -30,6 +30,7 @@ from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
+    FLOAT,
     INT,
     NONE,
     NULL,
@@ -375,6 +376,8 @@ def common_scalar(left: Scalar, right: Scalar) -> Scalar:
         return right if left is BOOL else left
     if left.bits != right.bits:
         return left if left.bits > right.bits else right
+    if left.is_float:
+        return FLOAT  # neither of `half` and `BFloat16` holds the other
     return left if left.kind == "uint" else right
 
 

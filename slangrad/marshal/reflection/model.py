@@ -129,7 +129,12 @@ def scalar_kind(t: Type) -> str:
     """The name of a number's ScalarKind."""
     if not isinstance(t, checked.Scalar):
         return "void" if t is checked.VOID else "none"
+    if t in checked.SMALL_FLOATS:
+        return _SMALL_FLOATS[t.name]
     return "bool" if t is checked.BOOL else f"{t.kind}{t.bits}"
+
+
+_SMALL_FLOATS = {"BFloat16": "bfloat16", "FloatE4M3": "float_e4m3", "FloatE5M2": "float_e5m2"}
 
 
 def _declared(t: OfClass) -> TypeModel:
