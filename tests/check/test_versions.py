@@ -11,6 +11,7 @@ enum Wrong { one }
 void fail(float x) throws Wrong { if (x > 3) throw Wrong.one; }
 [Differentiable] void square(float x, out float y) { y = x * x; }
 struct Pair : IDifferentiable { float a; float b; }
+[Differentiable] float apply<F : IDifferentiableFunc<float, float>>(F f, float x) { return f(x) * 2; }
 struct Box { float a; }
 struct Cell : IDifferentiable
 {
@@ -64,8 +65,17 @@ LOST = [
     "Cell s = { x }; s.half = 2; return s.a;",
     "Cell s = { x }; if (c) s.count = 2; return s.a;",
     "Cell s[2] = {}; s[1].a = x; s[1].half = 2; return s[1].a;",
+    "let g = (float q) => plain(q); return g(x);",
+    "let g = (float q) => q * plain(x); return g(2);",
+    "float y = x; let g = (float q) => { float z = q; z = plain(z); return z * y; }; y = 2; return g(x);",
+    "let g = (float q) => plain(q) + 1; return apply(g, x);",
+    "let g = (float q) => { let h = (float p) => plain(p); return h(q); }; return g(x);",
 ]
 KEPT = [
+    "let g = (float q) => plain(q); return g(2) * x;",
+    "let g = (float q) => no_diff plain(q); return g(x) * x;",
+    "float y = 2; let g = (float q) => q * plain(y); y = x; return g(x) * y;",
+    "let g = (float q) => plain(q) + 1; return apply(g, 2) * x;",
     "Cell s = { x }; float y = s.a; s.half = 2; return y;",
     "Cell s = { x }; s.half = 2; s = { x }; return s.a;",
     "Cell s = { 3 }; s.count = 2; s.a = x; return s.a;",

@@ -26,6 +26,7 @@ from slangrad.check.derivatives.flow import (
     Flow,
     Lost,
     Node,
+    Returned,
     Sources,
     Supposed,
     check_instances,
@@ -273,6 +274,7 @@ def _passed(flow: Flow, form: checked.FunctionCall) -> Iterator[_Passed]:
 def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> Sources:
     passed, function, checker = list(_passed(flow, form)), form.function, flow.checker
     inputs = {source for item in passed if not item.no_diff for source in item.sources}
+    inputs |= _through_lambdas(flow, form, passed)
     numbers = [item for item in passed if item.is_changed and flow.carries(value_type(item.node))]
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         kept = [number for number in numbers if not _loses(flow, node, form, number, inputs)]
@@ -283,6 +285,24 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> 
     bits = [other for other in others if _takes_bits(flow, function, other.node)]
     written = [item.node for item in (*numbers, *bits)]
     return _call(flow, node, function, inputs, written, [other.node for other in others if other not in bits])
+
+
+def _through_lambdas(flow: Flow, form: checked.FunctionCall, passed: list[_Passed]) -> Sources:
+    """The results of lambdas that a call runs. The called one gets the arguments; one that is an argument may get all
+    others."""
+    results: set[Node] = set()
+    for item in passed:
+        kind = value_type(item.node)
+        if not isinstance(kind, LambdaType):
+            continue
+        results.add(Returned(kind.declaration))
+        others = [set() if other.no_diff else other.sources for other in passed if other is not item]
+        if item.node is form.this:
+            for parameter, sources in zip(kind.declaration.parameters, others):
+                flow.add({parameter}, sources)
+        else:
+            flow.add(set(kind.declaration.parameters), set().union(*others))
+    return results
 
 
 def _loses(
@@ -445,8 +465,14 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
 
 
 def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
-    """What a lambda captures."""
+    """What a lambda captures. Its body is a part of the function: `_through_lambdas` adds what calls pass to it."""
     info: checked.FunctionInfo = flow.checker.info(form.function)
+    body = form.function.body
+    if info.level != "none" and body is not None and form.function not in flow.lambdas:
+        flow.lambdas.add(form.function)
+        inner = replace(flow, info=info, point=flow.point.copy(), result=Returned(form.function))
+        follow(inner, body, partial(_sources, inner))
+        flow.is_deferred |= inner.is_deferred
     return {flow.read(THIS if captured.name == "this" else captured) for captured in info.captures}
 
 
