@@ -95,6 +95,7 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "diagonal":     (lambda t: np.trace(t, 1, 1, 2) * t[:, :2, :2].trace(-1, 0, 1) * np.diagonal(t, 0, -1, 0).sum(0)[:2], (T,)),
     "norm":         (lambda t: np.linalg.norm(t, axis=2) * np.linalg.norm(t[0, 0]) / np.linalg.norm(t) + np.linalg.norm(t, axis=(0, 2)), (T,)),
     "norms":        (lambda t: np.linalg.norm(t, 1, 2, True) + np.linalg.norm(t, np.inf, 1)[:, None] + np.linalg.norm(t, -np.inf, 0), (T,)),
+    "apart":        (lambda t: t[K[2] % 2, :, K[0]] + t[K[2] % 2, None, 1:, K[0]].sum(2), (T,)),
     "dot":          (lambda a, m: np.dot(a, m[:, 0])[:, None] + np.tensordot(a, m, 1) + np.outer(a[0, :3], m[0]), (A, M)),
 }
 EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
