@@ -37,6 +37,9 @@ SCALARS: dict[checked.Type, types.Scalar] = {
     checked.UINT: types.U32,
     checked.UINT64: types.U64,
     checked.HALF: types.F16,
+    checked.BFLOAT16: types.BF16,
+    checked.FLOAT_E4M3: types.E4M3,
+    checked.FLOAT_E5M2: types.E5M2,
     checked.FLOAT: types.F32,
     checked.DOUBLE: types.F64,
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from slangrad.base.disk.store import Json, content_key
 from slangrad.base.late import Late
-from slangrad.base.options import Options
+from slangrad.base.options import Options, store_of
 from slangrad.base.traits import CPU, CUDA, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.device import Device, Kernel
@@ -30,23 +30,26 @@ from slangrad.runtime.relocations import Unloadable
 
 CUDA_DEVICE = Late("slangrad.runtime.cuda.device")
 CUDA_IMAGE = Late("slangrad.runtime.cuda.image")
+CUDA_CODE = Late("slangrad.runtime.cuda.machine_code")
 NATIVE = Late("slangrad.llvm.machine.native")
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
     """`identity`: the machine and library that code depends on, besides its source and the settings; without one no
-    code is kept."""
+    code is kept. `ready` keeps on disk what the device makes of a kernel when it loads it."""
 
     traits: Traits
     device: Callable[[Options, int], Device]
     identity: Callable[[], str] | None = None
     load: Callable[[bytes], tuple[Kernel, Json]] | None = None
+    ready: Callable[[Options, Kernel], None] | None = None
 
 
 @cache
 def cpu_identity() -> str:
-    """This processor; version and library of llvmlite, which is not imported for this."""
+    """This processor; version and library of llvmlite, which is not imported for this. A folder of kernels may be moved
+    to another machine with such a processor."""
     return content_key(processor_identity(), *_llvm_stamps())
 
 
@@ -56,19 +59,23 @@ def cuda_identity() -> str:
     return content_key(*_llvm_stamps())
 
 
-def _llvm_stamps() -> tuple[tuple[str, int, int], ...]:
+def _llvm_stamps() -> tuple[tuple[str, int, bytes], ...]:
     spec = find_spec("llvmlite")
     return () if spec is None or spec.origin is None else tuple(_stamps(Path(spec.origin).parent))
 
 
-def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
-    """The paths of the file with the version, and of the library, whose name differs between systems."""
+def _stamps(package: Path) -> Iterator[tuple[str, int, bytes]]:
+    """The file with the version, and the library, whose name differs between systems, by its size."""
     for folder in (package, package / "binding"):
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
-                if entry.name == "_version.py" or "llvmlite" in entry.name:
-                    status = entry.stat()
-                    yield entry.name, status.st_size, status.st_mtime_ns
+                is_version = entry.name == "_version.py"
+                if is_version or "llvmlite" in entry.name:
+                    yield (
+                        entry.name,
+                        entry.stat().st_size,
+                        Path(entry.path).read_bytes() if is_version else b"",
+                    )
 
 
 def load_image(data: bytes) -> tuple[Kernel, Json]:
@@ -90,6 +97,11 @@ def load_cuda_image(data: bytes) -> tuple[Kernel, Json]:
     return image.kernel(), image.about
 
 
+def keep_machine_code(options: Options, kernel: Kernel) -> None:
+    """Machine code of a kernel for a GPU, where ptxas is installed."""
+    CUDA_CODE.keep_ahead(store_of(options), kernel.image)  # type: ignore[attr-defined]
+
+
 def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
     """Machine code in memory, by slangrad's own loader; LLVM is loaded only where that one does not serve."""
     try:
@@ -101,7 +113,7 @@ def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
 BACKENDS = {
     "cpu": Backend(CPU, cpu_device, cpu_identity, load_image),
     "interpreter": Backend(INTERPRETER, cpu_device),
-    "cuda": Backend(CUDA, cuda_device, cuda_identity, load_cuda_image),
+    "cuda": Backend(CUDA, cuda_device, cuda_identity, load_cuda_image, keep_machine_code),
 }
 
 

@@ -42,8 +42,10 @@ class StoredKernel:
 
 def kernel_key(options: Options, target: str, *parts: object) -> str:
     """The key of a kernel or of anything else that depends on settings, compiler and machine."""
+    if options.verify or options.dump or store_of(options).problem:
+        return ""
     environment = environment_key(target)
-    if not environment or options.verify or options.dump or store_of(options).problem:
+    if not environment:
         return ""
     return content_key(environment, settings_text(options), *parts)
 
@@ -85,6 +87,13 @@ def keep_kernel(options: Options, key: str, entry: bytes) -> None:
         store_of(options).put(key, entry)
 
 
+def keep_ready(options: Options, target: str, kernel: Kernel) -> None:
+    """Keep all that the target's device needs of a kernel besides its entry, if that can be made on this machine."""
+    ready = backend_of(target).ready
+    if ready is not None:
+        ready(options, kernel)
+
+
 # --- Dependencies of machine code besides its source --------------------------------------------------
 
 
@@ -103,5 +112,7 @@ def settings_text(options: Options) -> str:
     """The settings that machine code depends on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; the folder of kernels is left out
-    bare = replace(options, disable_warnings=none, warnings_as_errors=none, synchronous=False)
+    bare = replace(
+        options, disable_warnings=none, warnings_as_errors=none, synchronous=False, target="", also=()
+    )
     return repr((replace(bare, threads=0, processes=0, verify=False, dump=(), progress=True), chosen))

@@ -19,6 +19,7 @@ LATE_MODULES = {
     ("backends.py", "slangrad.llvm.machine.native"),  # machine code that our own loader does not take
     ("backends.py", "slangrad.runtime.cuda.device"),  # the first CUDA device
     ("backends.py", "slangrad.runtime.cuda.image"),
+    ("backends.py", "slangrad.runtime.cuda.machine_code"),
     ("runtime", "cuda.bindings.driver"),
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
@@ -26,6 +27,7 @@ LATE_MODULES = {
     ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
+    ("tensors", "ml_dtypes"),  # elements of small floats
     ("graph", "scipy.optimize"),  # partitions that are found
     ("graph", "scipy.sparse"),
     ("graph", "safetensors"),  # weights on disk
@@ -45,6 +47,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
+    ("api", "slangrad.api.devices.capture"),
     ("api", "slangrad.api.devices.features"),  # what a device can do
     ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
@@ -64,6 +67,7 @@ LATE_MODULES = {
     ("cli", "slangrad.check.diagnose"),
     ("cli", "slangrad.cli.compile"),
     ("cli", "slangrad.cli.doctor"),
+    ("cli", "slangrad.cli.kernels"),
     ("cli", "slangrad.cli.graph"),
     ("cli", "slangrad.cli.stages"),
     ("cli", "slangrad.cli.train_mlp"),

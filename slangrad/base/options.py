@@ -76,6 +76,7 @@ class Options:
     cpu: str = ""                        # instruction set as LLVM names it, "": this machine's
     contraction: bool = True             # a * b + c may become one fused operation
     fast_math: bool = False              # on a GPU: approximate instructions for floats, sums in any order
+    deterministic: bool = False          # on a GPU: refuse kernels whose results may differ from run to run
     column_major: bool = False           # matrices without a modifier lie by columns in memory
     bounds_checks: bool = True           # report indices out of range at run time
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
@@ -86,6 +87,7 @@ class Options:
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     processes: int = 0                   # that compile kernels together, 0: as many as processors are idle
     target: str = ""                     # whose code is made, as "cuda:sm_90", "": the device's
+    also: tuple[str, ...] = ()           # other targets for which each kernel is compiled, and kept on disk
     optimize: int = 2                    # LLVM's code generation level
     synchronous: bool = False            # each launch on a GPU is waited for, and raises what its kernel reports
     prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing

@@ -9,7 +9,7 @@ The first call of a key builds the plan; every other one looks it up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -55,7 +55,7 @@ class Caller:
 
     # fmt: off
     __slots__ = ("__weakref__", "_binder", "_counted", "_device", "_make_binder", "_module", "_plans", "_session",
-                 "_store", "_strict", "generation", "name")
+                 "_store", "_strict", "generation", "name", "others")
     # fmt: on
 
     def __init__(
@@ -76,6 +76,7 @@ class Caller:
         self._store = store
         self._strict = strict
         self._module = module
+        self.others: Sequence[Caller] = ()  # the same function for other targets
         self._counted = -1  # how many sizes of arrays choose generic arguments; negative: not known yet
         self._plans: dict[Hashable, _PlanEntry] = {}  # those of each check mode, which is a part of the key
 
@@ -284,7 +285,8 @@ class Caller:
             if key in self._plans:
                 return self._plans[key]
             kept = self._kept(request, key, checking)
-        plan = self._make_plan(request, kept, checking)
+        others = [] if checking is not None else [other.kernels_ahead(request, key) for other in self.others]
+        plan = self._make_plan(request, kept, checking, others)
         _check_threads(threads, plan.call)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
@@ -369,7 +371,21 @@ class Caller:
         on_disk = self._store.key(request.settings, key[2:], self._strict)
         return _StoredCall(on_disk, self._store.find(on_disk))
 
-    def _make_plan(self, request: CallRequest, kept: _StoredCall, checking: CheckMode | None) -> CallPlan:
+    def kernels_ahead(self, request: CallRequest, key: tuple[Hashable, ...]) -> PlanKernels:
+        """The kernels of such a call for this target. Its plan is on disk from now on."""
+        on_disk, call = self._kept(request, key, None)
+        kernels = PlanKernels(on_disk, self.generation, lambda: self.binder.bind(request))
+        if call is None:
+            self._store.keep(on_disk, kernels.bound.launchable)
+        return kernels
+
+    def _make_plan(
+        self,
+        request: CallRequest,
+        kept: _StoredCall,
+        checking: CheckMode | None,
+        others: Sequence[PlanKernels],
+    ) -> CallPlan:
         """A plan from the disk, or a new one."""
         if checking is not None:
             bound = PlanKernels("", self.generation.checked, lambda: self.binder.bind(request))
@@ -377,7 +393,7 @@ class Caller:
                 leaf.guard()
             return CallPlan(bound.bound.launchable, bound.compile, self._device, self._strict, in_order=True)
         on_disk, call = kept
-        kernels = PlanKernels(on_disk, self.generation, lambda: self.binder.bind(request))
+        kernels = PlanKernels(on_disk, self.generation, lambda: self.binder.bind(request), others)
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)

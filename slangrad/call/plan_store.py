@@ -11,21 +11,25 @@ streams move, and binds the call anew for a missing one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.options import Options, store_of
-from slangrad.cache import find_kernel, kernel_key
+from slangrad.base.process.warn import warn
+from slangrad.cache import find_kernel, keep_ready, kernel_key
 from slangrad.call.binding.launchable import Launchable, LeafSource
 from slangrad.call.binding.request import CallSettings
 from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
+from slangrad.tensors.element_types import dtype_text
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import Binding
@@ -99,18 +103,22 @@ def stable(part: object) -> object:
     if isinstance(part, type) and part.__module__.split(".")[0] in KNOWN_PACKAGES:
         return (part.__module__, part.__qualname__)
     if isinstance(part, np.dtype):
-        return ("dtype", str(part.descr) if part.names else part.str)
+        return ("dtype", str(part.descr) if part.names else dtype_text(part))
     if isinstance(part, ir.Type):
         return ("type", json.dumps(type_data(part)))
     raise Unsaved(f"{part!r} has no form that another process knows")
 
 
 class PlanKernels:
-    """The kernels of one plan. `bind` makes the bound call, which is needed for kernels that are not there yet."""
+    """The kernels of one plan. `bind` makes the bound call, which is needed for kernels that are not there yet.
+    `others`: those of the same plan for other targets, which are kept on disk with these."""
 
-    __slots__ = ("_bind", "_bound", "_key", "_session")
+    __slots__ = ("_bind", "_bound", "_key", "_others", "_session")
 
-    def __init__(self, key: str, session: Kept, bind: Callable[[], Binding]) -> None:
+    def __init__(
+        self, key: str, session: Kept, bind: Callable[[], Binding], others: Sequence[PlanKernels] = ()
+    ) -> None:
+        self._others = others
         self._key = key
         self._session = session
         self._bind: Callable[[], Binding] | None = bind
@@ -128,7 +136,18 @@ class PlanKernels:
     def compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         """The kernel for streams that move so; see `CompileFor`."""
         stored = self._find(letters, alone) if self._bound is None else None
-        return stored or self._compile(letters, alone)
+        compiled = stored or self._compile(letters, alone)
+        for other in self._others:
+            other.keep(letters, alone)
+        return compiled
+
+    def keep(self, letters: dict[str, str], alone: frozenset[str]) -> None:
+        """Have the kernel on disk, ready for its device. A CompileWarning where the target has none for it."""
+        options, target = self._session.settings, self._session.target
+        try:
+            keep_ready(options, target, self.compile(letters, alone).kernel)
+        except CallError as error:
+            warn(f"no kernel is kept for {target}: {error}", CompileWarning)
 
     def _compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         with self._session.lock:

@@ -40,7 +40,7 @@ class RenewedCaller:
     def __init__(self, session: Session, make: Callable[[Any], Caller]) -> None:
         self._session = session
         self._make = make
-        self.now = make(session.generation)
+        self.now = self._newest()
 
     def current(self) -> Caller:
         return self.renewed() if self.now.generation.expired else self.now
@@ -50,8 +50,14 @@ class RenewedCaller:
         self._session.refresh()
         with self._session.lock:
             if self.now.generation is not self._session.generation:
-                self.now = self._make(self._session.generation)
+                self.now = self._newest()
             return self.now
+
+    def _newest(self) -> Caller:
+        generation = self._session.generation
+        caller = self._make(generation)
+        caller.others = [self._make(other) for other in generation.others]
+        return caller
 
 
 class RepeatedCall:
@@ -146,6 +152,9 @@ class RepeatedCall:
     def __call__(self) -> HostValue:
         if self._generation.expired:
             self._bind()
+        runtime = self._calls.now.session.device.runtime
+        if runtime.recording is not None:
+            runtime.keep_recorded(self._kept)
         returned = self._run()
         return self._result if returned is None else returned
 

@@ -5,6 +5,7 @@ A session has a newest generation: the objects that it derived from its texts si
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,7 +52,7 @@ class PageModule(Protocol):
 
 
 class SessionGeneration(Kept, Protocol):
-    """`checked`: the same program for calls in check mode."""
+    """`checked`: the same program for calls in check mode. `others`: the same texts for other targets."""
 
     expired: bool
 
@@ -59,6 +60,8 @@ class SessionGeneration(Kept, Protocol):
     def session(self) -> Session: ...
     @property
     def checked(self) -> Kept: ...
+    @property
+    def others(self) -> Sequence[SessionGeneration]: ...
     def page(self, name: str, text: str) -> PageModule: ...
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.interfaces.lookup import conforms, extension_target
 from slangrad.check.model.types import InterfaceType, Type, nominal
-from slangrad.check.modules import CheckedModule, CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.syntax import ast
 
 

@@ -14,30 +14,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.disk.store import content_key
-from slangrad.base.module_file import CIRCLE, FILE, LINK, MODULE, Macros, Origin
+from slangrad.base.module_file import CIRCLE, FILE, LINK, MODULE, Macros
 from slangrad.base.options import Options, store_of
 from slangrad.base.progress import shown
 from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.traits import CPU, Traits
-from slangrad.check.bodies import bodies, declarations, expressions
+from slangrad.check.bodies import bodies
 from slangrad.check.bodies.finite import require_finite
-from slangrad.check.calls import calls, convert, initializers
-from slangrad.check.derivatives import custom_derivatives, derivative_attributes
-from slangrad.check.generics import substitution
+from slangrad.check.checked_module import CheckedModule
+from slangrad.check.derivatives import derivative_attributes
+from slangrad.check.full_checker import FullChecker
 from slangrad.check.generics.signatures import signature_of, signature_text
 from slangrad.check.generics.substitution import identity, self_argument
-from slangrad.check.interfaces import differentiable, lookup, witnesses
+from slangrad.check.interfaces import differentiable
 from slangrad.check.interfaces.lookup import add_extension, nested
 from slangrad.check.model.checker import Checker, VisibleExtensions
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.types import StructType, Type
-from slangrad.check.names import constants, resolve, scopes
+from slangrad.check.model.types import Type
+from slangrad.check.names import resolve
 from slangrad.check.names.scopes import ModuleScope
 from slangrad.check.names.struct_fields import complete_structs
 from slangrad.check.texts import standard
@@ -46,28 +45,6 @@ from slangrad.check.texts.files import WITHIN_STANDARD, Files, is_standard
 from slangrad.check.texts.linking import can_be_linked, exported_names, named_from, open_names
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
-
-
-@record
-class CheckedModule:
-    """A checked module: its main file, all of its files, and its scope."""
-
-    name: str
-    declaration: ast.Module
-    scope: ModuleScope
-    files: list[ast.Module] = field(default_factory=list)
-    imports: list[CheckedModule] = field(default_factory=list)
-    path: Path | None = None
-    added: SourceFile | None = None  # one more file, see `with_text`
-    origin: Origin | None = None
-    key: str = ""  # the digest of all texts that it was made from, those of its imports too
-
-    def with_imports(self) -> list[CheckedModule]:
-        """The module, what it imports, what that imports, and so on."""
-        modules = [self]
-        for module in modules:  # grows while it is read
-            modules += [imported for imported in module.imports if imported not in modules]
-        return modules
 
 
 @record
@@ -81,7 +58,7 @@ class Loading:
     waiting: list[tuple[CheckedModule, list[ast.Declaration]]] = field(default_factory=list)
 
 
-class CheckedProgram(Checker):
+class CheckedProgram(FullChecker):
     """Modules that can import each other, the standard library among them."""
 
     def __init__(
@@ -175,9 +152,7 @@ class CheckedProgram(Checker):
         """A module with the links; itself if they do not change it."""
         if module not in self._linked:
             self._linked[module] = module  # where imports lead back to it
-            changed = any(
-                can_be_linked(member, self._links) for part in module.files for member in part.members
-            )
+            changed = any(can_be_linked(member, self._links) for member in module.members)
             changed |= any(self._again(imported) is not imported for imported in module.imports)
             if changed:
                 name = f"{module.name}@{len(self.modules)}"
@@ -186,7 +161,7 @@ class CheckedProgram(Checker):
 
     def _put_links(self, module: CheckedModule) -> list[ast.Declaration]:
         """Import linked declarations in place of the `extern` ones of a module, which are returned."""
-        replaced = _taken_out(module, self._links)
+        replaced = module.take_out(self._links)
         for declaration in replaced:
             exporters = self._links[declaration.name]
             for exporter in exporters if isinstance(declaration, ast.Function) else exporters[-1:]:
@@ -206,11 +181,11 @@ class CheckedProgram(Checker):
 
     def extern_constants(self, module: CheckedModule) -> dict[str, Type]:
         """The types of the constants that other modules may give a module."""
-        members = [member for part in module.files for member in part.members]
-        constants = [
-            member for member in members if isinstance(member, ast.Variable) and member.has("extern")
-        ]
-        return {constant.name: self.info(constant).type for constant in constants}
+        return {
+            member.name: self.info(member).type
+            for member in module.members
+            if isinstance(member, ast.Variable) and member.has("extern")
+        }
 
     def require_closed(self, module: CheckedModule, used: ast.Declaration) -> None:
         """Report open declarations of a module and its imports, as far as a function may use them."""
@@ -267,9 +242,7 @@ class CheckedProgram(Checker):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
-        for declaration in nested(
-            [member for part in module.files for member in part.members], (ast.Namespace,)
-        ):
+        for declaration in nested(module.members, (ast.Namespace,)):
             if isinstance(declaration, ast.Using) and isinstance(declaration.parent, ast.Namespace):
                 resolve.use(self.scope_of(declaration.parent), declaration)
         if source.is_page:
@@ -295,7 +268,7 @@ class CheckedProgram(Checker):
             for module, _ in circle:
                 module.key = content_key(module.key, keys)
                 for imported in list(module.imports):
-                    _see(module, _reexported(imported))
+                    module.see(imported.reexported())
         for module, _ in circle:
             self._waiting.pop(module.name, None)
             module.scope.view = self._view_of(module.scope)
@@ -378,6 +351,16 @@ class CheckedProgram(Checker):
             bodies.check_members(self, part)
         self._check_later()
 
+    def check_body(self, declaration: ast.AnyFunction) -> None:
+        """Make sure that a body is checked; only those of the standard library are not already."""
+        if self.info(declaration).body_checked:
+            return
+        self.reporter = self._new_reporter()
+        with compiling():
+            bodies.check_body(self, declaration)
+            self._check_later()
+        self.reporter.raise_if_errors()
+
     def _check_later(self) -> None:
         """Run the checks that wait until declarations are complete."""
         while self.later:
@@ -402,7 +385,7 @@ class CheckedProgram(Checker):
         more = self._parse(text)
         self._trace.note_text(FILE, text.name, "", text)
         exported = exported_names([more])
-        replaced = _taken_out(module, exported)
+        replaced = module.take_out(exported)
         module.files.append(more)
         self._gather_files(module, more, module.path)
         return replaced
@@ -425,7 +408,7 @@ class CheckedProgram(Checker):
         self._trace.note(MODULE, node.path, str(module.path or ""), self._meaning(imported))
         if imported in module.imports:
             return
-        _see(module, [imported, *_reexported(imported)])
+        module.see([imported, *imported.reexported()])
 
     def _meaning(self, imported: CheckedModule) -> str:
         """The key of a module; in a circle of imports it is not known yet."""
@@ -475,55 +458,6 @@ class CheckedProgram(Checker):
         macros = self.files.macros(path)
         return tuple(sorted(self.defines.items())) if macros is None else macros
 
-    # --- Functions for lowering; results are cached ---
-
-    def check_body(self, declaration: ast.AnyFunction) -> None:
-        """Make sure that a body is checked; only those of the standard library are not already."""
-        if self.info(declaration).body_checked:
-            return
-        self.reporter = self._new_reporter()
-        with compiling():
-            bodies.check_body(self, declaration)
-            self._check_later()
-        self.reporter.raise_if_errors()
-
-    def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
-        """The fields of a struct in order, and their types."""
-        references = differentiable.field_references(kind)
-        return tuple((reference, differentiable.field_type(self, reference)) for reference in references)
-
-    substitute = (
-        substitution.substitute
-    )  # a type with generic parameters filled in, associated types looked up
-    value = substitution.substitute_value  # the same for an integer
-    tag_type = lookup.tag_type  # the integer type of an enum
-    pointer_differential = differentiable.pointer_tangent  # of a type that conforms to IDifferentiablePtrType
-    derivatives = custom_derivatives.derivatives  # the CustomDerivatives of a function
-    known_value = staticmethod(constants.known_value)
-
-    # --- Functions for lower folders, declared by Checker ---
-
-    if not TYPE_CHECKING:  # Checker states which info a declaration has
-        info = declarations.info
-    differential = differentiable.differential
-    size_of = constants.size_of
-    conversion = convert.conversion
-    associated = witnesses.associated
-    required = witnesses.required
-    scope_of = scopes.scope_of
-    resolve_type = staticmethod(resolve.resolve_type)
-    constant = staticmethod(constants.constant)
-    check_value = staticmethod(expressions.check_value)
-    check_argument = staticmethod(calls.check_argument)
-    check_declaration = bodies.check_declaration
-    check_synthesized = bodies.check_body
-    plan_list = staticmethod(initializers.plan_list)
-    explain_list = staticmethod(initializers.explain_list)
-    plan_constructor = staticmethod(initializers.plan_constructor)
-    # The function, subscript, property or variable of a reference: a requirement becomes the member of the concrete
-    # type, an extension's, or a default. The last method, because it hides the module of this name.
-    resolve = witnesses.resolve
-
 
 def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
     extensions = [member for member in members if isinstance(member, ast.Extension)]
@@ -531,43 +465,6 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
         if isinstance(space, ast.Namespace):
             extensions += _extensions(space.members)
     return extensions
-
-
-def _taken_out(module: CheckedModule, exported: Iterable[str]) -> list[ast.Declaration]:
-    """The declarations that exported names replace, taken out of a module."""
-    members = [member for part in module.files for member in part.members]
-    replaced = [member for member in members if can_be_linked(member, exported)]
-    for part in module.files:
-        part.members = [member for member in part.members if member not in replaced]
-    return replaced
-
-
-def _reexported(module: CheckedModule, seen: tuple[CheckedModule, ...] = ()) -> list[CheckedModule]:
-    """The modules that a module imports with `__exported import`, but for those that were seen."""
-    if module in seen:
-        return []
-    wanted = {
-        member.path
-        for part in module.files
-        for member in part.members
-        if isinstance(member, ast.Import) and member.has("__exported")
-    }
-    reexported = [imported for imported in module.imports if wanted & _names_of(imported)]
-    return reexported + [
-        deeper for imported in reexported for deeper in _reexported(imported, (*seen, module))
-    ]
-
-
-def _see(module: CheckedModule, others: Iterable[CheckedModule]) -> None:
-    for visible in others:
-        if visible not in module.imports:
-            module.imports.append(visible)
-            module.scope.imports.append(visible.scope)
-
-
-def _names_of(module: CheckedModule) -> set[str]:
-    stem = Path(module.name).stem
-    return {module.name, stem, stem.replace("-", "_"), module.declaration.module_name or ""}
 
 
 def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -> None:

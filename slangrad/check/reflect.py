@@ -21,6 +21,7 @@ from slangrad.base.source import SourceFile
 from slangrad.base.suggestions import suggestion
 from slangrad.check.calls.candidates import Match, Mismatch, best_matches
 from slangrad.check.calls.overload import evaluate
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.infer import match
@@ -41,12 +42,12 @@ from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, Ov
 from slangrad.check.model.types import (
     ERROR,
     Array,
-    AssociatedType,
     EnumType,
     GenericArgument,
     InterfaceType,
     Nominal,
     ParameterType,
+    Projection,
     StructType,
     Type,
     array,
@@ -56,7 +57,7 @@ from slangrad.check.model.types import (
     stored,
 )
 from slangrad.check.model.values import ParameterValue
-from slangrad.check.modules import CheckedModule, CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.names.generic_arguments import apply_arguments
 from slangrad.check.names.resolve import refer
 from slangrad.check.names.scopes import Scope
@@ -335,7 +336,7 @@ class Reflection:
         """The interfaces in the bounds of a generic parameter; an interface has itself."""
         if isinstance(kind, InterfaceType):
             return (kind,)
-        if isinstance(kind, (ParameterType, AssociatedType)):
+        if isinstance(kind, (ParameterType, Projection)):
             return tuple(dict.fromkeys(bounds_of(self.program, kind)))
         return ()
 

@@ -32,7 +32,7 @@ COMPILE, DOCTOR, STAGES = (
     Late("slangrad.cli.doctor"),
     Late("slangrad.cli.stages"),
 )
-GRAPH = Late("slangrad.cli.graph")
+GRAPH, KERNELS = Late("slangrad.cli.graph"), Late("slangrad.cli.kernels")
 TRAIN_MLP, TRAIN_MLP_SHOW = Late("slangrad.cli.train_mlp"), Late("slangrad.cli.train_mlp_show")
 
 app = typer.Typer(
@@ -157,11 +157,22 @@ def compile_modules(
     ] = None,
     macros: Annotated[list[str], typer.Option("--define", "-D", help="A macro, NAME or NAME=VALUE.")] = [],  # noqa: B006
     imports: Annotated[bool, typer.Option("--imports", help="Compile what they import, too.")] = False,
+    target: Annotated[
+        str, typer.Option(help='Compile kernels to a cache instead: "cuda:sm_90", "cpu". No GPU is needed.')
+    ] = "",
     include: Includes = [],  # noqa: B006
 ) -> None:
-    """Compile files to modules that programs import without the sources: a.slang to a.slang-module."""
+    r"""Compile files to modules that programs import without the sources: a.slang to a.slang-module.
+
+    With --target, compile their kernels, functions marked \[shader("compute")], into the folder --out of compiled
+    kernels, by default that of SLANGRAD_CACHE. The folder can be moved to another machine.
+    """
     with failures_shown():
         sources = [located(file, include) for file in files]
+        if target:
+            for line in KERNELS.keep_kernels(sources, target, out, include, COMPILE.macros_of(macros)):
+                print(line)
+            return
         written, warnings = COMPILE.write_modules(sources, out, include, COMPILE.macros_of(macros), imports)
     for warning in warnings:
         print(f"{warning}\n", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Halves kept as floats, for machines that convert halves but compute with floats only.
+"""Small floats kept as floats: halves on machines that do not compute with them, and bf16, e4m3 and e5m2.
 
     %s = mul %x, %y : f16           %m = mul %x, %y : f32            x and y hold halves already
     store %p, %s                    %h = convert %m : f16            rounds at once, as a half does
@@ -12,10 +12,12 @@ halves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slangrad.ir.analyses.addresses import NonEscapingMemory
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, Rule
-from slangrad.ir.data.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Scalar, Type, pointer, pointer_of
 from slangrad.ir.ops.core import Function, Op, Region, Value
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
@@ -23,60 +25,67 @@ EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "
 COMPARED = ("less", "less_equal", "equal", "not_equal")
 
 
-def halves_as_floats(function: Function) -> Function:
-    """The function with its values and local arrays of halves as floats."""
-    if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
+def halves_as_floats(function: Function, halves: Sequence[Scalar] = (F16, *SMALL_FLOATS)) -> Function:
+    """The function with its values and local arrays of the small floats as floats."""
+    if not any(value.type in halves for value in (*function.region.parameters, *function.region.makers)):
         return function
-    changed = _Floats(NonEscapingMemory(function.region)).function(function)
+    changed = _Floats(NonEscapingMemory(function.region), halves).function(function)
     return changed.on(changed.region)
 
 
 class _Floats(Rebuild):
-    """Old values of type f16 are mapped to new ones of type f32 that hold halves."""
+    """Old values of the types `halves` are mapped to new ones of type f32 that hold these."""
 
-    def __init__(self, memory: NonEscapingMemory) -> None:
+    def __init__(self, memory: NonEscapingMemory, halves: Sequence[Scalar]) -> None:
         super().__init__(_RULES, _other)
-        self._memory = memory
+        self._memory, self._halves = memory, halves
 
     def is_wide(self, place: Value) -> bool:
         """Whether floats stand there for halves."""
-        return pointer_of(place.type).element is F16 and self._memory.of(place) is not None
+        return self.is_half(pointer_of(place.type).element) and self._memory.of(place) is not None
+
+    def is_half(self, t: Type) -> bool:
+        """Whether floats stand for values of type `t`."""
+        return t in self._halves
+
+    def wide(self, t: Type) -> Type:
+        """The type of the new value for one of type `t`."""
+        return F32 if t in self._halves else t
+
+    def as_float(self, b: Builder, value: Value) -> Value:
+        """A value as float if it is a half."""
+        return b.emit("convert", value, type=F32) if value.type in self._halves else value
 
     def region(self, b: Builder, region: Region) -> Region:
-        parameters = tuple(Value(_wide(p.type), p.hint) for p in region.parameters)
+        parameters = tuple(Value(self.wide(p.type), p.hint) for p in region.parameters)
         self.new.update(zip(region.parameters, parameters, strict=True))
         yields = self.inline(b, region)
         return Region(parameters, b.ops, yields)
 
 
-def _wide(t: Type) -> Type:
-    return F32 if t is F16 else t
-
-
-def _narrow(b: Builder, value: Value) -> Value:
+def _narrow(b: Builder, value: Value, half: Type) -> Value:
     """The half that a float holds."""
     maker = b.made_by(value)
-    is_widened = maker is not None and maker.name == "convert" and maker.operands[0].type is F16
-    return maker.operands[0] if maker is not None and is_widened else b.emit("convert", value, type=F16)
-
-
-def _extended(b: Builder, value: Value) -> Value:
-    return b.emit("convert", value, type=F32) if value.type is F16 else value
+    is_widened = maker is not None and maker.name == "convert" and maker.operands[0].type is half
+    return maker.operands[0] if maker is not None and is_widened else b.emit("convert", value, type=half)
 
 
 def _computed(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    assert isinstance(walk, _Floats)
     result = b.primitive(op.name, walk.values(op.operands), None, op.attributes)
-    if op.name in ROUNDED and op.results[0].type is F16:
-        result = _extended(b, b.emit("convert", result, type=F16))
+    if op.name in ROUNDED and walk.is_half(op.results[0].type):
+        result = walk.as_float(b, b.emit("convert", result, type=op.results[0].type))
     return (result,)
 
 
 def _constant(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    return (b.primitive(op.name, (), _wide(op.results[0].type), op.attributes),)
+    assert isinstance(walk, _Floats)
+    return (b.primitive(op.name, (), walk.wide(op.results[0].type), op.attributes),)
 
 
 def _convert(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    return (_extended(b, b.emit("convert", walk.value(op.operands[0]), type=op.results[0].type)),)
+    assert isinstance(walk, _Floats)
+    return (walk.as_float(b, b.emit("convert", walk.value(op.operands[0]), type=op.results[0].type)),)
 
 
 def _alloc(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -89,8 +98,8 @@ def _alloc(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 def _store(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
     place, value = walk.values(op.operands)
-    if op.operands[1].type is F16 and not walk.is_wide(op.operands[0]):
-        value = _narrow(b, value)
+    if walk.is_half(op.operands[1].type) and not walk.is_wide(op.operands[0]):
+        value = _narrow(b, value, op.operands[1].type)
     b.effect("store", place, value, **op.attributes)
     return ()
 
@@ -99,22 +108,26 @@ def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
     (place,), (result,) = op.operands, op.results
     t = F32 if walk.is_wide(place) else result.type
-    return (_extended(b, b.primitive("load", (walk.value(place),), t, op.attributes)),)
+    return (walk.as_float(b, b.primitive("load", (walk.value(place),), t, op.attributes)),)
 
 
 def _carried(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    assert isinstance(walk, _Floats)
     regions = tuple(walk.region(b.nested(), r) for r in op.regions)
-    types = tuple(_wide(r.type) for r in op.results)
+    types = tuple(walk.wide(r.type) for r in op.results)
     return b.several(op.name, walk.values(op.operands), types, regions, op.attributes)
 
 
 def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     """Takes and gives halves."""
-    operands = tuple(_narrow(b, walk.value(x)) if x.type is F16 else walk.value(x) for x in op.operands)
+    assert isinstance(walk, _Floats)
+    operands = tuple(
+        _narrow(b, walk.value(x), x.type) if walk.is_half(x.type) else walk.value(x) for x in op.operands
+    )
     if not op.results:
         b.effect(op.name, *operands, **op.attributes)
         return ()
-    return (_extended(b, b.primitive(op.name, operands, op.results[0].type, op.attributes)),)
+    return (walk.as_float(b, b.primitive(op.name, operands, op.results[0].type, op.attributes)),)
 
 
 _RULES: dict[str, Rule] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -45,13 +46,20 @@ from slangrad.graph.trace import (
 from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.comparison import (
     captured_parts,
+    compared_step,
     graph_parts,
     input_parts,
     number_parts,
     setting_parts,
 )
 from slangrad.graph.workers.connections.costs import Links, links_of
-from slangrad.graph.workers.connections.differences import STEP, call_part, digest_of_parts
+from slangrad.graph.workers.connections.differences import (
+    SAME_ROWS,
+    STEP,
+    PlanPart,
+    call_part,
+    digest_of_parts,
+)
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
 from slangrad.graph.workers.parameters import (
@@ -129,7 +137,8 @@ class Step:
         if planned is not self._last:  # a plan that is new may have cut the state
             self._last, updates = planned, self.optimizer.advance()
         try:
-            loss = planned.run(call, updates)
+            with compared_step(self.mesh, partial(self._step_parts, call, planned)):
+                loss = planned.run(call, updates)
         except BaseException as error:
             if self.mesh.watch is not None:
                 self.mesh.watch.fail(error)
@@ -150,6 +159,13 @@ class Step:
             if not len(x.shape) and hasattr(x, "item")
         ]
         return [(name, f"{x:.5g}" if isinstance(x, float) else str(x)) for name, x in (*settings, *numbers)]
+
+    def _step_parts(self, call: CallArguments, planned: _Planned) -> Iterator[PlanPart]:
+        """Those of a step whose plan all workers have agreed on."""
+        number = {"number of the step function": self._held.number}
+        yield from setting_parts(number)
+        yield PlanPart("the batch of a worker", planned.batch_text, SAME_ROWS)
+        yield from number_parts(self.named_numbers(call))
 
     def numbers_of(self, call: CallArguments) -> str:
         return " ".join(number for _, number in self.named_numbers(call))

@@ -360,8 +360,7 @@ def _write_drain(w: Writer, entry: str) -> None:
     take, done = w.labels("take", "done")
     with counted_loop(w, "0", "%limit", 1):
         counter = field_address(w, shared, "next")
-        batch_index = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
-        first = w.value(f"mul i64 {batch_index}, {batch}")
+        first = w.value(f"atomicrmw add ptr {counter}, i64 {batch} monotonic, align 8")
         w.branch(w.value(f"icmp ult i64 {first}, {chunks}"), take, done)
         w.block(take)
         whole = w.value(f"add i64 {first}, {batch}")

@@ -39,6 +39,7 @@ from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple import indices
 from slangrad.marshal.simple.plain import Uniform
+from slangrad.tensors.element_types import dtype_from, dtype_text
 
 Data = Json
 SAME = "same"
@@ -102,7 +103,7 @@ def saved(value: object, types: ProgramTypes) -> Data:
     if isinstance(value, SlangType):
         return ["shown", saved_type(value.checked, types)]
     if isinstance(value, np.dtype) and value.names is None:
-        return ["dtype", value.str]
+        return ["dtype", dtype_text(value)]
     name = type(value).__name__
     if _class_of(name) is not type(value) or not is_dataclass(value):
         raise Unsaved(f"{value!r} has no form on disk")
@@ -184,7 +185,7 @@ _READERS: dict[str, Callable[[Data], object]] = {
     "named":  lambda name: _NAMED[name],
     "memory": type_from,
     "type":   restored_type,
-    "dtype":  np.dtype,
+    "dtype":  dtype_from,
 }
 _TYPES: dict[str, Callable[..., checked.Type]] = {
     "vector":   lambda element, count: checked.vector(restored_type(element), count),

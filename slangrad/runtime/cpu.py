@@ -50,11 +50,16 @@ MOST_CHUNKS = 512
 MOST_CHUNKS_WITH_PARTIALS = 128
 ALL_BATCHES = 1 << 62
 PROBE = 16
+BATCHES_A_THREAD = 4  # at least
 
 # Nanoseconds, measured on a two-core virtual machine; they decide how many threads work, never the results.
 CALL_COST = 1_000
 SHORT_BATCH = 5_000
+LONG_BATCH = (
+    20_000  # threads that take shorter ones in turn wait for the counter, and for lines of other caches
+)
 WORTH_A_HELPER = 50_000
+WORTH_A_MEMBER = 10_000  # of a team that is awake
 BETWEEN_SIGNALS = 5_000_000
 
 # Held while an ordered kernel runs; a callback of one may launch another.
@@ -162,6 +167,8 @@ class CpuDevice(Device):
             self._run_one_chunk(kernel, bytes(arguments), grid)
             return
         self.require_open()
+        if self.recording is not None and self.records(partial(self.launch, kernel, bytes(arguments), grid)):
+            return
         nx, ny, nz = grid
         if nx <= 0 or ny <= 0 or nz <= 0:
             check_grid(grid)
@@ -184,12 +191,18 @@ class CpuDevice(Device):
 
     def _launch_prepared(self, kernel: NativeKernel, arguments: bytes, grid: Grid, geometry: Grid) -> None:
         self.require_open()
+        if self.recording is not None and self.records(
+            partial(self._launch_prepared, kernel, arguments, grid, geometry)
+        ):
+            return
         self._launch_native(kernel, arguments, grid, geometry)
 
     def _run_one_chunk(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
         """A small launch: one chunk, with nothing counted, shared or added up."""
         if self.is_closed:
             raise DeviceClosedError
+        if self.recording is not None and self.records(partial(self._run_one_chunk, kernel, arguments, grid)):
+            return
         record = take_record()
         try:
             record.begin_one_chunk(kernel, self._tape_limit, grid, kernel.granularity)
@@ -256,15 +269,21 @@ class CpuDevice(Device):
             raise HOST_MEMORY.no_room(wanted) from None
         launch.partials, launch.partial_size = partials.address, size
         with _ordered if size % ALIGNMENT else nullcontext():  # others may add to the same memory
-            self._run_chunks(kernel, arguments, record, failures)
+            self._run_chunks(kernel, arguments, record, failures, is_fixed=True)
         if kernel.run_reduce is not None and not record.shared.stop:
             with _ordered:
                 kernel.run_reduce(arguments, record.address, batches)
 
     def _run_chunks(
-        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
+        self,
+        kernel: NativeKernel,
+        arguments: bytes,
+        record: LaunchRecord,
+        failures: Failures,
+        is_fixed: bool = False,
     ) -> None:
-        _ChunkRun(kernel, arguments, record, failures).all_chunks(1 if kernel.ordered else self.threads)
+        run = _ChunkRun(kernel, arguments, record, failures, is_fixed)
+        run.all_chunks(1 if kernel.ordered else self.threads)
 
     def _launch_python(self, kernel: PythonKernel, arguments: bytearray, grid: Grid) -> None:
         record = take_record()
@@ -288,6 +307,7 @@ class CpuDevice(Device):
         self.require_open()
         assert source.flags.c_contiguous, "only C-contiguous arrays are written"
         if source.nbytes:
+            self.refuse_recording("this call writes memory of the device")
             ctypes.memmove(address, source.ctypes.data, source.nbytes)
 
     def read(self, region: MemoryRegion) -> Array:
@@ -295,9 +315,12 @@ class CpuDevice(Device):
 
     def copy(self, target: int, source: int, size: int) -> None:
         self.require_open()
-        ctypes.memmove(target, source, size)
+        if not self.records(partial(self.copy, target, source, size)):
+            ctypes.memmove(target, source, size)
 
     def clear(self, region: MemoryRegion) -> None:
+        if self.records(partial(self.clear, region)):
+            return
         size = region.dtype.itemsize
         every_byte = MemoryRegion(
             region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8)
@@ -306,10 +329,12 @@ class CpuDevice(Device):
 
     def host_view(self, region: MemoryRegion, owner: object) -> Array:
         self.require_open()
+        self.refuse_recording("this call reaches memory of the device from the host")
         return np.asarray(RegionItems(region, owner)).view(region.dtype)
 
     def synchronize(self) -> None:
         """Launches are finished when they return."""
+        self.refuse_recording("this call waits for the device")
 
     def torch_has_computed(self) -> None:
         """Without this hint, threads of ours would share the processors with PyTorch's."""
@@ -328,32 +353,43 @@ def _batches(record: LaunchRecord) -> int:
 
 
 class _ChunkRun:
-    """A launch of several chunks in progress, taken by batches."""
+    """A launch of several chunks in progress, taken by batches. `is_fixed`: each batch has sums of its own."""
 
-    __slots__ = ("_arguments", "_batches", "_failures", "_kernel", "_lock", "_record")
+    __slots__ = ("_arguments", "_failures", "_is_fixed", "_kernel", "_lock", "_record")
 
     def __init__(
-        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
+        self,
+        kernel: NativeKernel,
+        arguments: bytes,
+        record: LaunchRecord,
+        failures: Failures,
+        is_fixed: bool = False,
     ) -> None:
         self._kernel = kernel
         self._arguments = arguments
         self._record = record
         self._failures = failures
-        self._batches = _batches(record)
+        self._is_fixed = is_fixed
         self._lock = threading.Lock()
 
     def all_chunks(self, threads: int) -> None:
         """Run a few batches, measure their time, and ask for as many helpers as the rest is worth."""
-        spent = self._time_of_a_batch(1)
-        if spent < SHORT_BATCH and self._batches > 2 * PROBE:
+        spent, most = self._time_of_a_batch(1), _batches(self._record)
+        if spent < SHORT_BATCH and most > 2 * PROBE:
             spent = self._time_of_a_batch(PROBE)
-        left = max(0, self._batches - self._record.shared.next)
-        helpers = min(threads - 1, left, spent * left // WORTH_A_HELPER)
+        launch = self._record.launch
+        left = -(-(launch.chunks - self._record.shared.next) // launch.batch)
+        is_team = bool(self._kernel.share) and TEAM.is_awake()
+        worth = spent * left // (WORTH_A_MEMBER if is_team else WORTH_A_HELPER)
+        helpers = max(0, min(threads - 1, left, worth))
+        if helpers and not self._is_fixed:
+            factor = max(1, min(LONG_BATCH // max(spent, 1), left // (BATCHES_A_THREAD * (helpers + 1))))
+            launch.batch, spent = factor * launch.batch, factor * spent
         portion = max(1, BETWEEN_SIGNALS // max(spent, 1))
         if helpers == 0:
             self._take_all(portion)
             return
-        if self._kernel.share and TEAM.is_taken():
+        if is_team and TEAM.is_taken():
             try:
                 self._take_with_team(min(helpers + 1, TEAM.threads), portion)
             finally:
@@ -368,6 +404,10 @@ class _ChunkRun:
             raise
         if job.error is not None:
             raise job.error
+
+    def _has_more(self) -> bool:
+        shared = self._record.shared
+        return bool(shared.next < self._record.launch.chunks and not shared.stop)
 
     def _time_of_a_batch(self, count: int) -> int:
         began = perf_counter_ns()
@@ -384,8 +424,8 @@ class _ChunkRun:
         try:
             for record in others:
                 record.join(self._record)
-            launches, shared = [record.address for record in (self._record, *others)], self._record.shared
-            while shared.next < self._batches and not shared.stop:  # Python handles signals in between
+            launches = [record.address for record in (self._record, *others)]
+            while self._has_more():  # Python handles signals in between
                 TEAM.run(self._kernel.share, self._arguments, launches, portion)
         finally:
             errors = [_close(record, self._failures) for record in others]
@@ -394,8 +434,7 @@ class _ChunkRun:
 
     def _take_all(self, portion: int) -> None:
         """In portions, so that Python handles signals in between."""
-        shared = self._record.shared
-        while shared.next < self._batches and not shared.stop:
+        while self._has_more():
             self._take(self._record, portion)
 
     def _take(self, record: LaunchRecord, limit: int) -> None:
@@ -404,11 +443,10 @@ class _ChunkRun:
             return
         for _ in range(limit):
             with self._lock:
-                batch = record.shared.next
-                record.shared.next = batch + 1
-            if batch >= self._batches:
+                first = record.shared.next
+                record.shared.next = first + record.launch.batch
+            if first >= record.launch.chunks:
                 return
-            first = batch * record.launch.batch
             for chunk in range(first, min(first + record.launch.batch, record.launch.chunks)):
                 if record.shared.stop:
                     return

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Shared(ctypes.Structure):
     # fmt: off
     _fields_ = [
-        ("next", ctypes.c_int64),             # the next batch to take; taken by a relaxed atomic add of 1
+        ("next", ctypes.c_int64),             # the first chunk of the next batch; taken by a relaxed atomic add
         ("stop", ctypes.c_int32),             # not 0: run no further chunk; long loops may look at it, too
     ]
     # fmt: on

@@ -55,9 +55,13 @@ class Team:
         is_team = self._openmp is not None and self.threads > 1
         self._awake_until = perf_counter_ns() + AWAKE if is_team else 0
 
+    def is_awake(self) -> bool:
+        """Whether its threads wait busily now."""
+        return perf_counter_ns() < self._awake_until
+
     def is_taken(self) -> bool:
         """Whether the team is awake, and from now on the calling thread's, until `release`."""
-        return perf_counter_ns() < self._awake_until and self._lock.acquire(blocking=False)
+        return self.is_awake() and self._lock.acquire(blocking=False)
 
     def release(self) -> None:
         self._awake_until = perf_counter_ns() + AWAKE

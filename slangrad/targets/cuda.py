@@ -10,6 +10,8 @@ All other adds are atomics at once. The driver makes machine code of the PTX (ru
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import prod
@@ -17,8 +19,10 @@ from math import prod
 from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
+from slangrad.ir.building.rebuild import count_uses
 from slangrad.ir.data.layout import layout_of
-from slangrad.ir.ops.core import Function, Program, walk
+from slangrad.ir.data.types import is_float, pointer_of
+from slangrad.ir.ops.core import Function, Program, Value, walk
 from slangrad.ir.text import verify
 from slangrad.ir.text.printer import function_lines
 from slangrad.llvm.cuda import entries
@@ -38,6 +42,7 @@ from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
+COMMUTING = ("add", "min", "max", "and", "or", "xor")  # kinds of atomics on whole numbers, in any order
 NEEDS = {"print": PRINTS, "is_memory": MEMORY}  # of the device, by ops
 
 
@@ -104,20 +109,44 @@ def find_sums(flat: FlatKernel) -> GpuSummed:
     few = None
     if flat.group is None and not take_memory(flat.in_ir):
         few = delay_few_sums(flat.function, called)
+    if flat.options.deterministic:
+        _refuse_unordered(flat.in_ir if few is None else [*few.functions, few.kernel])
     if few is None:
         return GpuSummed(_without_checks_in_loops(flat), None, called)
     called = (*called, *few.functions)
     foreseen = None if few.plan.blocks else foresee_bounds_of_launch(few.kernel)
     certain = None if foreseen is None else (foreseen.condition, foreseen.kernel)
-    sums = sum_many_threads(flat.function, few.kernel, called, few.plan, certain)
+    in_order = flat.options.deterministic
+    sums = sum_many_threads(flat.function, few.kernel, called, few.plan, certain, in_order)
     if sums is not None and certain is not None and overflows_stack(sums.kernel):  # it has all arrays twice
         sums = sum_many_threads(flat.function, few.kernel, called, few.plan)
+    if sums is None and in_order:
+        _refuse_unordered(flat.in_ir)
     if sums is None:
         return GpuSummed(_without_checks_in_loops(flat), None, flat.functions)
     context = PassContext(flat.options)
     finish = sums.finish and TIDYING.over(sums.finish, context)
     sums = replace(sums, kernel=TIDYING.over(sums.kernel, context), finish=finish)
     return GpuSummed(flat, sums, called if sums.fallback is None else (*called, sums.fallback))
+
+
+def _refuse_unordered(functions: Sequence[Function]) -> None:
+    """CompileError for an atomic operation whose outcome depends on the order of threads."""
+    uses = Counter[Value]()
+    for function in functions:
+        uses.update(count_uses(function.region))
+    for op in (op for function in functions for op in walk(function.region) if op.name == "atomic"):
+        is_alone = op.attributes.get("alone") or pointer_of(op.operands[0].type).space == "local"
+        adds_floats = op.attributes["kind"] == "add" and is_float(op.results[0].type)
+        is_ordered = op.attributes["kind"] in COMMUTING and not adds_floats and not uses[op.results[0]]
+        if not is_alone and not is_ordered:
+            cause = "adds floats in no fixed order" if adds_floats else "depends on the order of threads"
+            message = f"this atomic operation {cause} on CUDA, and the option deterministic is on"
+            note = (
+                "the CPU device has a fixed order: create_device('cpu'); on a GPU at most 1,024 sums, whose indices "
+                "do not depend on the thread, have one"
+            )
+            raise CompileError([Diagnostic("E9013", message, op.span, note)])
 
 
 def _without_checks_in_loops(flat: FlatKernel) -> FlatKernel:

@@ -15,9 +15,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import (
+    BF16,
     BOOL,
+    E4M3,
+    E5M2,
     F16,
     F32,
     F64,
@@ -25,6 +29,7 @@ from slangrad.ir.data.types import (
     I16,
     I32,
     I64,
+    SMALL_FLOATS,
     U8,
     U16,
     U32,
@@ -63,11 +68,35 @@ _ROWS: tuple[tuple[Scalar, type[np.generic], str], ...] = (
     (F32,  np.float32, "float float32_t float32"),
     (F64,  np.float64, "double float64_t float64"),
 )
+# NumPy's types of these are names of the package ml_dtypes, and those of PyTorch are the last names.
+_SMALL_ROWS: tuple[tuple[Scalar, str, str], ...] = (
+    (BF16, "bfloat16",      "BFloat16 bfloat16"),
+    (E4M3, "float8_e4m3fn", "FloatE4M3 float8_e4m3fn"),
+    (E5M2, "float8_e5m2",   "FloatE5M2 float8_e5m2"),
+)
 # fmt: on
+_ML_DTYPES = Late("ml_dtypes")
 
-SCALARS_BY_NAME = {name: scalar for scalar, _, names in _ROWS for name in names.split()}
-SCALAR_NAMES = {scalar: names.split()[0] for scalar, _, names in _ROWS}
-NUMPY_TYPES: dict[Scalar, NumpyType] = {scalar: np.dtype(kind) for scalar, kind, _ in _ROWS}
+
+class _NumpyTypes(dict[Scalar, NumpyType]):
+    """Those of small floats are loaded when they are first asked for."""
+
+    def __missing__(self, scalar: Scalar) -> NumpyType:
+        name = next(name for small, name, _ in _SMALL_ROWS if small is scalar)
+        try:
+            dtype: NumpyType = np.dtype(getattr(_ML_DTYPES, name))
+        except ModuleNotFoundError:
+            raise ImportError(
+                f"NumPy has no {SCALAR_NAMES[scalar]}; the package ml_dtypes brings it: pip install slangrad[ml_dtypes]"
+            ) from None
+        self[scalar] = dtype
+        return dtype
+
+
+SCALARS_BY_NAME = {name: scalar for scalar, _, names in (*_ROWS, *_SMALL_ROWS) for name in names.split()}
+SCALAR_NAMES = {scalar: names.split()[0] for scalar, _, names in (*_ROWS, *_SMALL_ROWS)}
+NUMPY_TYPES = _NumpyTypes({scalar: np.dtype(kind) for scalar, kind, _ in _ROWS})
+_SMALL_NAMES = {name: scalar for scalar, name, _ in _SMALL_ROWS}
 _FROM_NUMPY = {dtype: scalar for scalar, dtype in NUMPY_TYPES.items()}
 _PYTHON: dict[object, Scalar] = {bool: BOOL, int: I32, float: F32}
 
@@ -162,10 +191,26 @@ def _storable(t: Type) -> bool:
 
 def from_numpy_type(dtype: NumpyType) -> Type | None:
     """The type of a NumPy dtype in any byte order, subarrays included; None for structured ones."""
-    t: Type | None = _FROM_NUMPY.get(dtype.base.newbyteorder("="))
+    base = dtype.base
+    t: Type | None = _FROM_NUMPY.get(base.newbyteorder("=")) or _SMALL_NAMES.get(base.name)
     for size in reversed(dtype.shape):
         t = t and array(t, size)
     return t
+
+
+def is_small_dtype(dtype: NumpyType) -> bool:
+    """Whether a dtype is that of a small float, which NumPy has from another package."""
+    return dtype.name in _SMALL_NAMES
+
+
+def dtype_text(dtype: NumpyType) -> str:
+    """A text for the dtype of numbers, from which `dtype_from` makes it."""
+    return dtype.name if dtype.name in _SMALL_NAMES else dtype.str
+
+
+def dtype_from(text: str) -> NumpyType:
+    """The dtype of a `dtype_text`."""
+    return NUMPY_TYPES[_SMALL_NAMES[text]] if text in _SMALL_NAMES else np.dtype(text)
 
 
 @cache
@@ -205,7 +250,7 @@ def structured_dtype(t: Type) -> NumpyType:
 def scalar_and_sizes(t: Type) -> tuple[Scalar, tuple[int, ...]]:
     """The scalar type of a type without structs, and the dimensions that one value adds."""
     dtype, inner = numpy_layout(t)
-    return _FROM_NUMPY[dtype], inner
+    return _FROM_NUMPY.get(dtype) or _SMALL_NAMES[dtype.name], inner
 
 
 def holds_structs(t: Type) -> bool:
@@ -228,8 +273,12 @@ def slang_name(t: Type) -> str:
     """A type as Slang writes it: float3, float[4][2], Particle."""
     if isinstance(t, Scalar):
         return SCALAR_NAMES[t]
+    if isinstance(t, Vector) and t.element in SMALL_FLOATS:
+        return f"vector<{SCALAR_NAMES[t.element]},{t.length}>"
     if isinstance(t, Vector):
         return f"{SCALAR_NAMES[t.element]}{t.length}"
+    if isinstance(t, Matrix) and t.element in SMALL_FLOATS:
+        return f"matrix<{SCALAR_NAMES[t.element]},{t.rows},{t.columns}>"
     if isinstance(t, Matrix):
         return f"{SCALAR_NAMES[t.element]}{t.rows}x{t.columns}"
     if isinstance(t, Array):

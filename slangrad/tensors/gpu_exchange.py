@@ -25,6 +25,7 @@ from slangrad.tensors.transfer import shared_memory
 
 GPU_KIND, HOST_KIND = 2, 1  # kDLCUDA, kDLCPU
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # by NumPy's kinds
+_SMALL_CODES = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}  # by the names of dtypes
 _UNUSED = b"dltensor"  # the name of a capsule that no library has taken over
 
 
@@ -103,16 +104,27 @@ def torch_view(runtime: Device, region: MemoryRegion, owner: object, frozen: boo
 def capsule(runtime: Device, region: MemoryRegion, owner: object, stream: int | None = None) -> object:
     """A DLPack capsule, which keeps `owner` alive. `stream` is that of the library that asks, as DLPack counts: None
     and 1 are the default one, -1 asks for no order. BufferError for types that DLPack does not have."""
-    dtype, size = region.dtype, region.dtype.itemsize
-    if dtype.kind not in _CODES:
-        raise BufferError(f"DLPack has no elements of {dtype}")
     if stream != -1:
         runtime.precede({None: 0, 1: 0}.get(stream, stream))
+    return _capsule(region, owner, GPU_KIND, runtime.index)
+
+
+def host_capsule(array: AnyArray) -> object:
+    """A DLPack capsule of an array, which is kept alive, for elements that NumPy makes none of."""
+    region = MemoryRegion(array.ctypes.data, array.shape, array.strides, array.dtype)
+    return _capsule(region, array, HOST_KIND, 0)
+
+
+def _capsule(region: MemoryRegion, owner: object, kind: int, index: int) -> object:
+    dtype, size = region.dtype, region.dtype.itemsize
+    code = _SMALL_CODES.get(dtype.name, _CODES.get(dtype.kind))
+    if code is None:
+        raise BufferError(f"DLPack has no elements of {dtype}")
     rank = len(region.shape)
     sizes = (ctypes.c_int64 * rank)(*region.shape)
     steps = (ctypes.c_int64 * rank)(*(step // size for step in region.strides))
     pointers = (ctypes.cast(array, ctypes.POINTER(ctypes.c_int64)) for array in (sizes, steps))
-    about = (region.address, GPU_KIND, runtime.index, rank, _CODES[dtype.kind], 8 * size, 1)
+    about = (region.address, kind, index, rank, code, 8 * size, 1)
     managed = _Managed(*about, *pointers, 0, None, ctypes.cast(_DELETE, ctypes.c_void_p))
     address = ctypes.addressof(managed)
     _kept[address] = _Kept(managed, sizes, steps, owner)

@@ -21,7 +21,7 @@ from slangrad.ir.data.types import Type
 from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
+from slangrad.tensors.element_types import TypeView, holds_structs, is_small_dtype, structured_dtype
 from slangrad.tensors.host_values import assign, item, listed
 from slangrad.tensors.operators import Operators
 from slangrad.tensors.shape import Shape, is_contiguous
@@ -283,6 +283,9 @@ class StridedView(Operators):
         if not self.storage.runtime.reaches_host:
             return self._gpu_capsule(**options)
         shown = self.host_view()
+        if is_small_dtype(shown.dtype):  # NumPy makes no capsules of these
+            shared = shown.flags.writeable and options.get("copy") is not True
+            return EXCHANGE.host_capsule(shown if shared else np.array(shown, order="C"))
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
         return shown.__dlpack__(**options)

@@ -1,6 +1,6 @@
 """PyTorch's dtypes and tensors without importing PyTorch: a program that passes a torch tensor has imported it.
 
-element_of(torch.float32)  ->  f32      element_of(torch.bfloat16)  ->  None      dtype_of(f32)  ->  torch.float32
+element_of(torch.float32)  ->  f32      element_of(torch.complex64)  ->  None     dtype_of(f32)  ->  torch.float32
 home_of_torch(x)           ->  "cuda:0" on that GPU, None on the CPU
 is_torch_type(type(x))     ->  whether x is a torch tensor, of a subclass too
 host_array_of(x)           ->  its memory as an array; torch_tensor_of(array)  ->  a tensor over the array's memory
@@ -14,11 +14,13 @@ import sys
 from threading import Lock
 from typing import Protocol, Self
 
+import numpy as np
+
 from slangrad.base.late import Late, loaded_torch
 from slangrad.base.process.forks import BRIEF, kept_at_fork
-from slangrad.ir.data.types import Scalar
+from slangrad.ir.data.types import SMALL_FLOATS, Scalar
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
+from slangrad.tensors.element_types import NUMPY_TYPES, SCALARS_BY_NAME, numpy_layout
 
 TORCH = Late("torch")
 PREFIX = "torch."
@@ -48,6 +50,7 @@ class TorchTensor(Protocol):
     def contiguous(self) -> Self: ...
     def copy_(self, source: Self) -> Self: ...
     def numpy(self) -> AnyArray: ...
+    def view(self, dtype: object) -> Self: ...
 
 
 def is_torch_type(kind: type) -> bool:
@@ -110,7 +113,14 @@ def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
         raise ValueError(
             f"{argument}: {tensor.dtype} has no Slang type here; pass {argument}.to(torch.float32)"
         )
-    array: AnyArray = tensor.detach().resolve_neg().numpy()
+    plain = tensor.detach().resolve_neg()
+    element = element_of(tensor.dtype)
+    assert element is not None
+    if element in SMALL_FLOATS:
+        words = plain.view(TORCH.int16 if element.bits == 16 else TORCH.uint8)
+        small: AnyArray = words.numpy().view(NUMPY_TYPES[element])
+        return small
+    array: AnyArray = plain.numpy()
     return array
 
 
@@ -118,4 +128,9 @@ def torch_tensor_of(array: AnyArray) -> HostValue:
     """A torch tensor over the array's memory; over a copy where PyTorch cannot use that as it lies."""
     if not array.flags.writeable or min(array.strides, default=0) < 0:
         array = array.copy()
+    element = SCALARS_BY_NAME.get(array.dtype.name)
+    if element in SMALL_FLOATS:
+        assert element is not None
+        words = array.view(np.int16 if element.bits == 16 else np.uint8)
+        return TORCH.from_numpy(words).view(dtype_of(element))
     return TORCH.from_numpy(array)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slangrad.ir.data.layout import layout_of, scalars_of
-from slangrad.ir.data.types import Type
+from slangrad.ir.data.types import SMALL_FLOATS, Type
 from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import (
@@ -26,6 +26,7 @@ from slangrad.tensors.element_types import (
     structured_dtype,
 )
 from slangrad.tensors.shape import contiguous_strides, is_contiguous
+from slangrad.tensors.torch_types import element_of, host_array_of, is_torch_type
 from slangrad.tensors.views import View, reach
 
 
@@ -213,6 +214,10 @@ def host_array(source: object) -> AnyArray:
             f"source: its memory is of DLPack's kind {int(kind)}, which the host cannot reach; copy it to the "
             "host first, for example by source.cpu()"
         )
+    if is_torch_type(type(source)):
+        element = element_of(getattr(source, "dtype", None))
+        if element is not None and element in SMALL_FLOATS:
+            return host_array_of(source)
     array: AnyArray = np.from_dlpack(source)
     return array
 

@@ -12,6 +12,7 @@ import pytest
 import slangrad as spy
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.disk import store
+from slangrad.base.disk.identity import compiler_identity
 from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts import standard
 from slangrad.math_library import MathLibrary
@@ -39,7 +40,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """As if the process began."""
+    """As if the process began, but for the digest of the compiler."""
+    compiler_identity()
 
     def forget() -> None:
         monkeypatch.setattr(standard, "_PARSED", {})
@@ -181,6 +183,6 @@ def test_processes_that_begin_at_once(folder: Path, tmp_path: Path, parsed: list
     pipe = subprocess.PIPE
     begun = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(3)]
     assert [each.communicate() for each in begun] == [("1 file, 0 errors, 0 warnings\n", "")] * 3
-    assert len(entries(folder)) == 1
+    assert len(entries(folder)) == 2  # the library, and the digest of the compiler
     CheckedProgram()
     assert parsed == []

@@ -4,8 +4,9 @@ from functools import cache
 from itertools import count
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.model.checked import Conversion
-from slangrad.check.modules import CheckedModule, CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 

@@ -42,3 +42,30 @@ def test_what_is_wrong(slangrad, write, tmp_path):
     assert (code, printed) == (0, "odd.slang-module\n")
     assert told.startswith("warning[E0328]: there is no attribute 'Unheard'")
     assert "there is no file 'none.slang'" in slangrad("compile", "none.slang")[2]
+
+
+def test_kernels_for_a_target(slangrad, write, tmp_path):
+    write(
+        "k.slang",
+        """
+        [shader("compute")] [numthreads(32, 1, 1)]
+        void twice(uint3 t : SV_DispatchThreadID, RWTensor<float, 1> x) { x[t.x] = 2 * x[t.x]; }
+        [shader("compute")] [numthreads(N, 1, 1)]
+        void fill<T : IFloat>(uint3 t : SV_DispatchThreadID, RWTensor<T, 1> x) { x[t.x] = T(1); }
+        """,
+    )
+    code, printed, told = slangrad("compile", "--target", "cuda:sm_90", "-o", "kept", "-D", "N=4", "k.slang")
+    assert (code, told) == (0, "")
+    first, second = printed.splitlines()
+    assert first == "k.slang: twice for cuda:sm_90"
+    assert second.startswith("k.slang: fill, not kept: it is generic")
+    assert any(entry.is_file() for entry in (tmp_path / "kept/entries").rglob("*"))
+    write("none.slang", "float f(float x) { return x; }")
+    for words, message in (
+        (("cuda:sm_1", "k.slang"), "unknown architecture 'sm_1'"),
+        (("vulkan", "k.slang"), "unknown target 'vulkan'"),
+        (("interpreter", "k.slang"), "kernels of the target 'interpreter' are not kept"),
+        (("cuda:sm_90", "none.slang"), "no functions marked"),
+    ):
+        code, _, told = slangrad("compile", "-o", "kept", "--target", *words)
+        assert code == 1 and message in told

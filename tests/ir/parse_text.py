@@ -58,7 +58,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _CONSTANTS = {"true": True, "false": False}
-_VECTOR = re.compile(r"(bool|[iuf]\d+)x(\d+)(?:x(\d+)(t?))?\Z")
+_VECTOR = re.compile(r"(bool|[iuf]\d+|bf16|e4m3|e5m2)x(\d+)(?:x(\d+)(t?))?\Z")
 _OPS = PRIMITIVES.keys() | CONTROL | REQUESTS
 _FLAGS = {"in", "out", "inout", "no_diff", "uniform"}
 

@@ -30,8 +30,9 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.prints.formats import parse_format
 from slangrad.base.source import SourceFile
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import CheckedModule, CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts.files import Files
 from slangrad.ir.data.numbers import numpy_dtype
 from slangrad.ir.data.types import Pointer, Scalar, Type, components

@@ -236,7 +236,11 @@ def test_what_has_no_place_is_refused(module):
     x = torch.ones(3)
     for refused, match, note in (
         (x.to("meta"), "'x'.* on the device 'meta' cannot be used", r"x\.cpu\(\)"),
-        (x.bfloat16(), "'x': tensors of dtype torch.bfloat16 have no Slang type", "torch.float32"),
+        (
+            x.to(torch.float8_e8m0fnu),
+            "'x': tensors of dtype torch.float8_e8m0fnu have no Slang type",
+            "torch.float32",
+        ),
         (x.to(torch.complex64), "tensors of dtype torch.complex64", "view_as_real"),
         (x.to_sparse(), "layout torch.sparse_coo has no strides", r"to_dense\(\)"),
         (x.double(), "torch.float64 tensor of 1 dimension does not fit 'float'", r"\.to\(torch.float32\)"),

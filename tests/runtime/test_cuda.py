@@ -798,6 +798,7 @@ def test_other_libraries_wait(torch_streams):
     assert not gpu_exchange._kept
     shown = t.__cuda_array_interface__
     assert shown["data"] == (t.address, False) and shown["shape"] == (2,) and shown["typestr"] == "<f4"
+    assert type(shown["shape"]) is tuple is type(shown["strides"])  # CuPy takes no subclass
     assert np.from_dlpack(t, device="cpu").tolist() == [1, 2]
 
 

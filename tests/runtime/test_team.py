@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -113,12 +114,17 @@ def test_two_launches_at_a_time(native: Native, runs: Runs) -> None:
 def test_ctrl_c_stops_a_launch(native: Native, runs: Runs) -> None:
     device = CpuDevice(Options(threads=2))
     device.torch_has_computed()
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+
+    def interrupt() -> None:
+        while not runs:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         slept(native, device, 500, 20_000)
-    timer.join()
-    assert runs
+    thread.join()
     assert slept(native, device, 60, 1000).all()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad.base.options import Options
 from slangrad.runtime import processors
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
@@ -190,6 +191,19 @@ def test_what_a_helper_raises_is_kept() -> None:
     job.help()
     job.close()
     assert isinstance(job.error, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("long_batch", [1, 10**4, 10**9])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_each_chunk_runs_once(monkeypatch: pytest.MonkeyPatch, threads: int, long_batch: int) -> None:
+    monkeypatch.setattr("slangrad.runtime.cpu.WORTH_A_HELPER", 1)
+    monkeypatch.setattr("slangrad.runtime.cpu.LONG_BATCH", long_batch)
+    device = spy.create_device(options=Options(threads=threads))
+    module = spy.Module.load_from_source(device, "bump", "float bump(float x) { return x + 1; }")
+    for rows in (33, 100, 511, 1000):
+        x = spy.Tensor.from_numpy(device, np.arange(37 * rows, dtype=np.float32).reshape(rows, 37))
+        module.bump(x, _result=x)
+        assert (x.to_numpy().ravel() == np.arange(1, 37 * rows + 1)).all()
 
 
 def test_closing_waits_for_helpers_at_work() -> None:

@@ -43,6 +43,19 @@ def test_all_architectures_give_ptx(architecture):
     assert f".target {architecture}\n" in text
 
 
+def test_small_floats_give_ptx():
+    text = ptx(
+        main(
+            """b[i] = BFloat16(x[i]) * b[i] + sin(b[i]); y[i] = float(e[i]) + float(f[i]); e[i] = FloatE4M3(x[i]);
+            f[i] = FloatE5M2(d[i]); __atomicAdd(b, b[i]);""",
+            "uniform float* x, uniform float* y, uniform double* d, uniform BFloat16* b, uniform FloatE4M3* e, "
+            "uniform FloatE5M2* f",
+        )
+    )
+    assert "st.global.b8" in text and "ld.global.b16" in text
+    assert re.search(r"atom\S*global\.cas", text)
+
+
 @pytest.mark.parametrize(
     ("body", "instruction"),
     [

@@ -112,6 +112,9 @@ class ComputePipeline:
         generation = self.generation
         compiler = generation.checked.compiler if self.is_checked else generation.compiler
         self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
+        if not self.is_checked and not self.entry.conformances:  # those with conformances are not kept
+            for other in generation.others:
+                other.compiler.keep_entry(other.of(self.entry.module.loaded).view, self.entry.reference)
         self._uniforms = Uniforms(program.types, self.device.runtime)
         self.globals: dict[str, ParameterSlot | BlockSlot] = {
             parameter.name: self._global(parameter) for parameter in program.globals

@@ -26,10 +26,10 @@ from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.process.threads import WeakBag
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.program import ModuleTypes, conformance_of
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import GenericArgument, Type, parameter_type, stored
-from slangrad.check.modules import CheckedModule
 from slangrad.check.reflect import Reflection, is_launch_parameter
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast

@@ -24,12 +24,12 @@ from slangrad.api.reflection.types import (
     TypeReflection,
     VariableReflection,
 )
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.lookup import BASE
 from slangrad.check.model.declref import Declared
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import Type, parameter_type
-from slangrad.check.modules import CheckedModule
 from slangrad.check.names.struct_fields import is_bit_field, is_word
 from slangrad.check.reflect import FunctionView, written_generics
 from slangrad.marshal.reflection.type_kinds import DeclarationKind

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.call.compiling.compile import KernelCompiler
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
     from slangrad.check.reflect import Reflection
 
 FRONT = Late("slangrad.call.front")
@@ -107,11 +108,12 @@ class Generation:
     and `compiler` are made on first use.
     """
 
-    def __init__(self, session: SlangSession, defines: Mapping[str, str]) -> None:
+    def __init__(self, session: SlangSession, defines: Mapping[str, str], target: str = "") -> None:
+        """`target`: whose kernels it makes, "" for those of the session's device."""
         self.session = session
         self.expired = False
         self.settings = session.settings
-        self.target = session.target
+        self.target = target or session.target
         self.lock = session.lock
         self.kernels: dict[str, Compiled] = {}
         chosen = session.compiler_options
@@ -127,6 +129,14 @@ class Generation:
         self._first: dict[CheckedModule, LoadedModule] = {}
         self._aliases: dict[CheckedModule, str] = {}
         self._checked: CheckedSession | None = None
+
+    @late_property
+    def others(self) -> tuple[Generation, ...]:
+        """The same texts for other targets, whose kernels are kept on disk (`Options.also`)."""
+        if self.target != self.session.target:
+            return ()
+        targets = dict.fromkeys(self.settings.also)
+        return tuple(Generation(self.session, self._defines, t) for t in targets if t != self.target)
 
     @property
     def is_parsed(self) -> bool:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.call.binding.module_index import FoundModule, ModuleIndex
     from slangrad.call.compiling.compile import KernelCompiler
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
 
 
 SHADER = Late("slangrad.api.kernels.shader")

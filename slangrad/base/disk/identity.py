@@ -1,31 +1,55 @@
-"""This compiler, as part of the keys of what it keeps on disk."""
+"""This compiler, as part of the keys of what it keeps on disk.
+
+It is a digest of the compiler's own texts, so a folder of kernels can be moved to another machine. To read all of them
+takes longer than a warm start may. So the digest is kept, under the names, sizes and times of change of the files.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 
-from slangrad.base.disk.store import content_key
+from slangrad.base.disk.store import Store, content_key
 
 PACKAGE = Path(__file__).parents[2]
 
 
 @cache
 def compiler_identity() -> str:
-    """The compiler's own files by name, size and time of change, as in Python's caches. A changed compiler makes
-    other kernels, and reading all of its text would take longer than a warm start may."""
-    return content_key("\n".join(_files(str(PACKAGE))))
+    """The compiler's own files by name and text. A changed compiler makes other kernels."""
+    files = _files(str(PACKAGE))
+    store = Store.of_environment()
+    key = content_key(
+        "compiler", str(PACKAGE), "\n".join(f"{name} {size} {time}" for name, size, time in files)
+    )
+    known = store.get(key)
+    if known is not None:
+        return known.decode()
+    digest = _digest(str(PACKAGE), [name for name, _, _ in files])
+    store.put(key, digest.encode())
+    return digest
 
 
-def _files(folder: str) -> Iterator[str]:
-    pending = [folder]
+def _files(folder: str) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of each file."""
+    pending, files = [folder], list[tuple[str, int, int]]()
     while pending:
         with os.scandir(pending.pop()) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     pending += [entry.path] if entry.name != "__pycache__" else []
                 elif entry.name.endswith((".py", ".slang")):
                     status = entry.stat()
-                    yield f"{entry.path[len(folder) :]} {status.st_size} {status.st_mtime_ns}"
+                    files.append((entry.path[len(folder) :], status.st_size, status.st_mtime_ns))
+    return sorted(files)
+
+
+def _digest(folder: str, names: list[str]) -> str:
+    digest = blake2b(digest_size=20)
+    for name in names:
+        with open(folder + name, "rb") as file:
+            text = file.read()
+        digest.update(f"{name.replace(os.sep, '/')} {len(text)}\n".encode() + text)
+    return digest.hexdigest()

@@ -23,7 +23,7 @@ from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import CheckedModule
+    from slangrad.check.checked_module import CheckedModule
 
 UNKNOWN = object()
 
@@ -160,7 +160,7 @@ class ModuleIndex:
 
 
 class ModuleFacts:
-    """Facts about the names of a module, on disk."""
+    """Facts about the names of a module, on disk, which hold for all targets of its kernels."""
 
     def __init__(self, module: str, options: Options, target: str) -> None:
         self._inputs = (options, target, "fact", module)
@@ -176,13 +176,15 @@ class ModuleFacts:
         return UNKNOWN if data is None else json.loads(data)
 
     def put(self, kind: str, name: str, value: object) -> None:
-        key = self._key(kind, name) if self._module else ""
-        if key and self._store.get(key) is None:
-            self._store.put(key, json.dumps(value).encode())
+        options, target, *_ = self._inputs
+        for known_target in (target, *options.also) if self._module else ():
+            key = self._key(kind, name, known_target)
+            if key and self._store.get(key) is None:
+                self._store.put(key, json.dumps(value).encode())
 
-    def _key(self, kind: str, name: str) -> str:
-        options, target, *inputs = self._inputs
-        return kernel_key(options, target, *inputs, kind, name)
+    def _key(self, kind: str, name: str, target: str = "") -> str:
+        options, own, *inputs = self._inputs
+        return kernel_key(options, target or own, *inputs, kind, name)
 
 
 def reachable(module: CheckedModule) -> list[CheckedModule]:

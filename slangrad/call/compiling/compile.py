@@ -11,12 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.diagnostics import CompileError, CompileWarning, Diagnostic
 from slangrad.base.options import Options
+from slangrad.base.process.warn import warn
 from slangrad.base.source import SourceFile
-from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
+from slangrad.cache import (
+    StoredKernel,
+    find_kernel,
+    keep_kernel,
+    keep_ready,
+    kernel_entry,
+    kernel_key,
+    stored_kernel,
+)
 from slangrad.call.binding.bind import Binding
 from slangrad.call.compiling.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.compiling.recipe import Recipe, recipe_of_options
@@ -24,7 +33,7 @@ from slangrad.call.compiling.together import CompileJob, MissingKernel, is_gathe
 from slangrad.call.plans.packing import PIPELINE, BlockPacker, Compiled, packer_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model import checked
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import DeclRef, visible_parameters
 from slangrad.marshal.errors import CallCompileError
 from slangrad.marshal.protocol.spelling import spell, spell_argument
 from slangrad.runtime.device import Kernel
@@ -32,7 +41,9 @@ from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
+    from slangrad.check.reflect import Reflection
     from slangrad.pipeline import CompiledKernel
 
 Place = tuple[str, int, str]
@@ -186,6 +197,16 @@ class KernelCompiler:
                 self._entries[entry_key] = self._make_entry(entry_key, module, entry, conformances)
             return self._entries[entry_key]
 
+    def keep_entry(self, view: Reflection, entry: DeclRef) -> None:
+        """Have an entry point of another target's program on disk, for this target; `view` is its module here. A
+        CompileWarning where the target has no kernel for it."""
+        generics = [spell_argument(generic) for generic in entry.arguments]
+        try:
+            same = self.compile_entry(function_at(view, place_of(entry.declaration), generics))
+            keep_ready(self.options, self.target, same.kernel)
+        except CompileError as error:
+            warn(f"no kernel is kept for {self.target}: {error}", CompileWarning)
+
     def _make_entry(
         self,
         entry_key: Hashable,
@@ -256,6 +277,16 @@ def refuse_other_callee(page: ast.Module, wanted: Sequence[object], shown: str =
 def place_of(declared: ast.Declaration) -> Place:
     """The place of a declaration, which names it in another process."""
     return declared.span.source.name, declared.span.start, getattr(declared, "name", "")
+
+
+def function_at(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
+    """The function at a place of a module, with generic arguments as they are spelled. Both are known to be there."""
+    nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
+    function = next(node for node in nodes if place_of(node) == tuple(place))
+    arguments: Any = (  # types that are found
+        int(generic) if generic.isdecimal() else view.find_type(generic) for generic in generics
+    )
+    return DeclRef(function, dict(zip(visible_parameters(function), arguments, strict=True)))
 
 
 def _called(page: ast.Module) -> Iterator[ast.Declaration]:

@@ -22,7 +22,8 @@ from slangrad.call.binding.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import CheckedModule, CheckedProgram
+    from slangrad.check.checked_module import CheckedModule
+    from slangrad.check.modules import CheckedProgram
 
 Step = tuple[str, ...]
 Recipe = dict[str, Json]
@@ -91,7 +92,7 @@ def files_of(recipe: Recipe) -> Files:
 def recipe_of_options(options: Options) -> Recipe:
     """Settings as JSON has them. Those of the folder for kernels are its place and size."""
     store = options.store
-    recipe = asdict(replace(options, store=None, dump=(), progress=False))
+    recipe = asdict(replace(options, store=None, dump=(), also=(), progress=False))
     recipe |= {name: sorted(value) for name, value in recipe.items() if isinstance(value, frozenset)}
     return {**recipe, "store": None if store is None else [os.path.dirname(store.folder), store.limit]}
 
@@ -100,4 +101,4 @@ def options_of(recipe: Recipe) -> Options:
     store, limits = recipe["store"], Limits(**recipe["limits"])
     warnings = {name: frozenset(recipe[name]) for name in ("disable_warnings", "warnings_as_errors")}
     kept = None if store is None else Store(*store)
-    return Options(**{**recipe, **warnings, "dump": (), "limits": limits, "store": kept})
+    return Options(**{**recipe, **warnings, "dump": (), "also": (), "limits": limits, "store": kept})

@@ -26,7 +26,7 @@ from slangrad.runtime.processors import idle_processors
 if TYPE_CHECKING:
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.call.compiling.recipe import Recipe
-    from slangrad.check.modules import CheckedModule
+    from slangrad.check.checked_module import CheckedModule
 
 WORKERS = Late("slangrad.call.compiling.workers")
 Prepare = Callable[[], object]

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from queue import SimpleQueue
 from typing import IO, Any
 
@@ -24,17 +24,15 @@ from slangrad.base.process.threads import start_thread
 from slangrad.base.source import SourceFile
 from slangrad.cache import environment_key, kernel_entry
 from slangrad.call.binding.module_index import reachable
-from slangrad.call.compiling.compile import extra_of, place_of, refuse_other_callee
+from slangrad.call.compiling.compile import extra_of, function_at, refuse_other_callee
 from slangrad.call.compiling.kernel_source import ENTRY
 from slangrad.call.compiling.recipe import Recipe, files_of, options_of, perform
 from slangrad.call.compiling.workers import READY, receive, send
+from slangrad.check.checked_module import CheckedModule
 from slangrad.check.conforming import Conformance
-from slangrad.check.model.declref import DeclRef, visible_parameters
-from slangrad.check.modules import CheckedModule, CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.reflect import Reflection
 from slangrad.check.texts import standard
-from slangrad.syntax import ast
-from slangrad.syntax.ast.walk import walk
 
 
 def main() -> None:
@@ -87,7 +85,7 @@ class CompileWorker:
             compiled = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *kernel)
             refuse_other_callee(program.modules[name].declaration, message["callee"])
             return kernel_entry(compiled.image, compiled.arguments, compiled.used)
-        entry = _function(view, message["entry"], message["generics"])
+        entry = function_at(view, message["entry"], message["generics"])
         compiled = pipeline.compile_entry_point(program, entry, *kernel)
         return kernel_entry(compiled.image, compiled.arguments, compiled.used, extra_of(compiled))
 
@@ -113,13 +111,3 @@ class CompileWorker:
 def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> tuple[Conformance, ...]:
     find: Any = view.find_type  # they have been found by the process that asks
     return tuple(Conformance(find(interface), find(kind), number) for interface, kind, number in spelled)
-
-
-def _function(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
-    nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
-    function = next(node for node in nodes if place_of(node) == tuple(place))
-    # The process that asks has found these types.
-    arguments: Any = (
-        int(generic) if generic.isdecimal() else view.find_type(generic) for generic in generics
-    )
-    return DeclRef(function, dict(zip(visible_parameters(function), arguments, strict=True)))

@@ -20,7 +20,7 @@ from slangrad.base.late import Late
 from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.ir.data.types import Struct, Type
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.encode import format_of, memory_format
+from slangrad.marshal.host.encode import MemoryFormat, format_of, memory_format
 from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Kernel
 from slangrad.tensors.element_types import slang_name
@@ -35,7 +35,7 @@ MOST_SHOWN = 10**40  # larger integers are not written out
 class BlockPacker:
     """`places[name]` is the slice of the flat list that argument `name` fills."""
 
-    format: struct.Struct
+    format: MemoryFormat
     places: Mapping[str, slice]
     scalars: tuple[Type, ...]
     offsets: tuple[int, ...]  # where each of them lies

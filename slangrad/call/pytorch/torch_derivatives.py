@@ -303,7 +303,9 @@ def _caller_of(generation: SessionGeneration, name: str, text: str) -> Caller:
         return found_binder
 
     store = PlanStore(module.key, NAME, generation.settings, generation.target, types)
-    return Caller(NAME, binder, generation, store)
+    caller = Caller(NAME, binder, generation, store)
+    caller.others = [_caller_of(other, name, text) for other in generation.others]
+    return caller
 
 
 def _site_of(page: GradientPage, caller: Caller) -> TorchSite:

@@ -25,10 +25,10 @@ from slangrad.check.model.types import (
     ERROR,
     INT,
     VOID,
-    AssociatedType,
     EnumType,
     InterfaceType,
     ParameterType,
+    Projection,
     Scalar,
     StructType,
     Type,
@@ -146,7 +146,7 @@ def _tested_types(node: ast.Expression) -> Iterator[tuple[Type, InterfaceType]]:
         yield from _tested_types(node.right)
     elif isinstance(node.ref, checked.TypeTest) and isinstance(node.ref.target, InterfaceType):
         kind = node.ref.operand.type
-        if isinstance(kind, (ParameterType, AssociatedType)):
+        if isinstance(kind, (ParameterType, Projection)):
             yield kind, node.ref.target
 
 

@@ -43,11 +43,11 @@ from slangrad.check.model.types import (
     ERROR,
     VOID,
     Array,
-    AssociatedType,
     InterfaceType,
     LambdaType,
     Matrix,
     ParameterType,
+    Projection,
     StructType,
     Tuple,
     Type,
@@ -212,7 +212,7 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
         return _construct_empty(scope, node, kind)
     if len(arguments) == 1 and _convert_explicitly(scope, node, kind, arguments[0]):
         return kind
-    if isinstance(kind, (StructType, ParameterType, AssociatedType)):
+    if isinstance(kind, (StructType, ParameterType, Projection)):
         return _construct_declared(scope, node, kind, arguments)
     if isinstance(kind, (Vector, Matrix)):
         return _construct_components(scope, node, kind, arguments)

@@ -30,17 +30,18 @@ from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
+    FLOAT,
     INT,
     NONE,
     NULL,
     VOID,
     Array,
-    AssociatedType,
     EnumType,
     InterfaceType,
     Matrix,
     ParameterType,
     Pointer,
+    Projection,
     Scalar,
     StructType,
     Type,
@@ -179,7 +180,7 @@ def _element_cost(checker: Checker, source: Type, target: Type) -> int | None:
 
 def is_builtin_parameter(checker: Checker, kind: Type) -> bool:
     """A type parameter that can only be a builtin number."""
-    if not isinstance(kind, (ParameterType, AssociatedType)):
+    if not isinstance(kind, (ParameterType, Projection)):
         return False
     builtin = checker.standard("__BuiltinType")
     return isinstance(builtin, ast.Interface) and conforms_to(checker, kind, builtin) is not None
@@ -205,7 +206,7 @@ def _to_number(checker: Checker, source: Type, target: Type) -> Coercion | None:
 
 
 def _is_some_enum(checker: Checker, kind: Type) -> bool:
-    if not isinstance(kind, (ParameterType, AssociatedType)):
+    if not isinstance(kind, (ParameterType, Projection)):
         return False
     return conforms_to(checker, kind, checker.standard("__EnumType")) is not None
 
@@ -350,7 +351,7 @@ def _to_interface(checker: Checker, source: Type, target: InterfaceType) -> Coer
 _RULES: dict[type[Type], tuple[Callable[..., Coercion | None], ...]] = {
     Scalar: (_to_number,),
     ParameterType: (_to_number, _to_parameter),
-    AssociatedType: (_to_number, _to_parameter),
+    Projection: (_to_number, _to_parameter),
     Vector: (_to_shape, _from_array),
     Matrix: (_to_shape,),
     Array: (_to_array,),
@@ -375,6 +376,8 @@ def common_scalar(left: Scalar, right: Scalar) -> Scalar:
         return right if left is BOOL else left
     if left.bits != right.bits:
         return left if left.bits > right.bits else right
+    if left.is_float:
+        return FLOAT  # neither of `half` and `BFloat16` holds the other
     return left if left.kind == "uint" else right
 
 

@@ -30,9 +30,9 @@ from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.types import (
     ERROR,
     Array,
-    AssociatedType,
     Matrix,
     ParameterType,
+    Projection,
     Scalar,
     StructType,
     Tuple,
@@ -389,7 +389,7 @@ _FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], PlannedPart | None]]
 
 def initial_value(scope: Scope, kind: Type) -> Construct | checked.FunctionCall | Zero | None:
     """The meaning of `T x;`: a constructor without parameters, fields with initializers, or zero."""
-    if not isinstance(kind, (StructType, ParameterType, AssociatedType)):
+    if not isinstance(kind, (StructType, ParameterType, Projection)):
         return Zero(kind)
     for constructor in constructors(scope, kind):
         match = evaluate(scope, constructor, [])

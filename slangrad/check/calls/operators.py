@@ -34,12 +34,12 @@ from slangrad.check.model.types import (
     NULL,
     UINT64,
     Array,
-    AssociatedType,
     EnumType,
     LambdaType,
     Matrix,
     ParameterType,
     Pointer,
+    Projection,
     Scalar,
     StructType,
     Tuple,
@@ -269,7 +269,7 @@ def _requirement(
 ) -> Type | None:
     """An operator on a type parameter: `a + b` is `a.add(b)`."""
     subject = next(
-        (operand for operand in operands if isinstance(value_type(operand), (ParameterType, AssociatedType))),
+        (operand for operand in operands if isinstance(value_type(operand), (ParameterType, Projection))),
         None,
     )
     if subject is None:

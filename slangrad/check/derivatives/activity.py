@@ -19,6 +19,7 @@ from itertools import zip_longest
 from slangrad.base.records import OfClass
 from slangrad.check.derivatives.custom_derivatives import derivatives
 from slangrad.check.derivatives.flow import (
+    DETACHED,
     MEMORY,
     THIS,
     Address,
@@ -28,10 +29,15 @@ from slangrad.check.derivatives.flow import (
     Sources,
     Supposed,
     check_instances,
+    is_variable,
+    marked,
     pointer_of,
     reach,
     reading,
+    root_of,
+    stored_by,
     turned,
+    with_derivatives,
 )
 from slangrad.check.derivatives.memory_effects import (
     holds_numbers,
@@ -133,7 +139,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, sources: Sourc
         return {source for source in sources if _has_bits(flow, source)}
     if leads_to_memory(flow.checker, kind):
         return {source for source in sources if not isinstance(source, Lost)}
-    inputs = _with_derivatives(sources)
+    inputs = with_derivatives(sources)
     if isinstance(kind, LambdaType):
         return inputs
     hidden = node.conversion is not None and node.conversion.kind == "interface" and flow.carries(node.type)
@@ -161,10 +167,6 @@ def _has_bits(flow: Flow, source: Node) -> bool:
     if isinstance(source, (ast.Variable, ast.Parameter)):
         return is_whole(flow.checker.info(source).type)
     return isinstance(source, Lost) and source.bits
-
-
-def _with_derivatives(sources: Sources) -> Sources:
-    return {source for source in sources if not isinstance(source, Lost) or source.in_value or source.bits}
 
 
 def _below(flow: Flow, node: ast.Node) -> Sources:
@@ -210,15 +212,8 @@ def _call(
 def _change(flow: Flow, places: Places, sources: Sources) -> None:
     """New values of variables, or of parts of them."""
     for place in places:
-        for variable in _root(place):
-            flow.store(variable, sources, is_whole=_is_variable(place))
-
-
-def _is_variable(place: checked.Base) -> bool:
-    """Whether a place is a variable as a whole."""
-    part, form = next(step for step in steps(place) if not isinstance(step[0], ast.Paren))
-    is_converted = isinstance(part, ast.Expression) and part.conversion is not None
-    return isinstance(form, (checked.Local, checked.ThisValue)) and not is_converted
+        for variable in root_of(place):
+            flow.store(variable, sources, is_whole=is_variable(place))
 
 
 def _call_without_derivative(
@@ -234,25 +229,10 @@ def _call_without_derivative(
         return inputs
     name = function_name(function.declaration)
     allowed = bits or not (writes or is_number)  # a value without a derivative is a constant
-    note = _DETACHED if bits else _marked(name)
+    note = DETACHED if bits else marked(name)
     lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=allowed, bits=bits)
-    flow.lost += [lost, replace(_stored_by(function, node, inputs), stored_by=function)]
+    flow.lost += [lost, replace(stored_by(function, node, inputs), stored_by=function)]
     return {lost}
-
-
-_DETACHED = "put 'detach(...)' around what is passed if this is meant"
-
-
-def _marked(name: str) -> str:
-    return f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
-
-
-def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
-    """The stores to memory of a function without a derivative."""
-    name = function_name(function.declaration)
-    note = _marked(name) if any(isinstance(source, Address) for source in inputs) else _DETACHED
-    reason = f"'{name}' stores in memory, which has no derivative"
-    return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
 
 
 def _passes(flow: Flow, function: DeclRef) -> bool:
@@ -282,7 +262,7 @@ def _passed(flow: Flow, form: checked.FunctionCall) -> Iterator[_Passed]:
             declared_info = None if parameter is None else flow.checker.info(parameter)
             changed = declared_info is not None and declared_info.direction in ("out", "inout", "ref")
             no_diff = declared_info is not None and declared_info.no_diff
-            is_read = declared_info is None or declared_info.direction != "out" or not _is_variable(argument)
+            is_read = declared_info is None or declared_info.direction != "out" or not is_variable(argument)
             sources = _argument_sources(flow, argument, function) if is_read else set()
             yield _Passed(argument, sources, changed, no_diff)
 
@@ -295,7 +275,7 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> 
         kept = [number for number in numbers if not _loses(flow, node, form, number, inputs)]
         return _call(flow, node, function, inputs, [item.node for item in kept])
     if any(is_in_memory(checker, number.node) for number in numbers):
-        flow.lost.append(_stored_by(function, node, inputs))
+        flow.lost.append(stored_by(function, node, inputs))
     others = [item for item in passed if item.is_changed and item not in numbers]
     bits = [other for other in others if _takes_bits(flow, function, other.node)]
     written = [item.node for item in (*numbers, *bits)]
@@ -322,20 +302,6 @@ def _try(flow: Flow, node: ast.Expression, form: checked.TriedCall) -> Sources:
     # A function that throws a value without a derivative reports the loss.
     flow.throw(form.handler, sources if flow.carries(kind) else set())
     return sources
-
-
-def _root(place: checked.Base) -> Sources:
-    """The variable that a place is a part of."""
-    for part, form in steps(place):
-        if isinstance(form, checked.ThisValue):
-            return {THIS}
-        if pointer_of(part) is part:
-            return set()  # what a pointer leads to is no part of the pointer
-        if isinstance(form, checked.Local):
-            return {form.declaration}
-        if isinstance(form, checked.Expansion):
-            return _root(form.pattern)
-    return set()
 
 
 def _argument_sources(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> Sources:
@@ -385,7 +351,7 @@ def _stored(
     through = pointer_of(place)
     pointer = None if through is None else _sources(flow, through)
     flow.store_behind(pointer or set(), sources)
-    flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True, pointer=pointer))
+    flow.lost.append(Lost(reason, note, node, with_derivatives(sources), stored=True, pointer=pointer))
     return True
 
 
@@ -453,7 +419,7 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
     if pointer is not None:
         return _sources(flow, pointer)
     _visit_place(flow, form.place)
-    roots = _root(form.place)
+    roots = root_of(form.place)
     flow.addressed |= roots
     return {Address(root) for root in roots}
 
@@ -486,7 +452,7 @@ def _stored_in_field(
     flow: Flow, node: ast.Expression, kind: Type, field: DeclRef, part: checked.Part, sources: Sources
 ) -> bool:
     """Whether the derivative of a field's value in a list is lost there. A `no_diff` field declares it."""
-    inputs = _with_derivatives(sources)
+    inputs = with_derivatives(sources)
     if not inputs or not flow.carries(field_type(flow.checker, field)):
         return False
     reason = loses_in_field(flow.checker, kind, field.declaration)

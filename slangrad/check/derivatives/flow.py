@@ -21,6 +21,7 @@ from functools import partial
 from slangrad.check.derivatives.memory_effects import holds_numbers, stores_numbers
 from slangrad.check.derivatives.versions import LoopStart, Point, Version, meet
 from slangrad.check.generics.bounds import supposing
+from slangrad.check.generics.signatures import function_name
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
@@ -271,6 +272,48 @@ def pointer_of(place: checked.Base) -> checked.Base | None:
         if isinstance(form, checked.Element) and isinstance(value_type(form.base), Pointer):
             return form.base
     return None
+
+
+def root_of(place: checked.Base) -> Sources:
+    """The variable that a place is a part of."""
+    for part, form in steps(place):
+        if isinstance(form, checked.ThisValue):
+            return {THIS}
+        if pointer_of(part) is part:
+            return set()  # what a pointer leads to is no part of the pointer
+        if isinstance(form, checked.Local):
+            return {form.declaration}
+        if isinstance(form, checked.Expansion):
+            return root_of(form.pattern)
+    return set()
+
+
+def is_variable(place: checked.Base) -> bool:
+    """Whether a place is a variable as a whole."""
+    part, form = next(step for step in steps(place) if not isinstance(step[0], ast.Paren))
+    is_converted = isinstance(part, ast.Expression) and part.conversion is not None
+    return isinstance(form, (checked.Local, checked.ThisValue)) and not is_converted
+
+
+# --- Losses ---
+
+DETACHED = "put 'detach(...)' around what is passed if this is meant"
+
+
+def marked(name: str) -> str:
+    return f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+
+
+def stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
+    """The stores to memory of a function without a derivative."""
+    name = function_name(function.declaration)
+    note = marked(name) if any(isinstance(source, Address) for source in inputs) else DETACHED
+    reason = f"'{name}' stores in memory, which has no derivative"
+    return Lost(reason, note, node, with_derivatives(inputs), stored=True, allowed=True)
+
+
+def with_derivatives(sources: Sources) -> Sources:
+    return {source for source in sources if not isinstance(source, Lost) or source.in_value or source.bits}
 
 
 Check = Callable[[Checker, ast.AnyFunction, Supposed], None]

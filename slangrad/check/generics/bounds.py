@@ -21,10 +21,10 @@ from slangrad.check.model.declref import Bindings
 from slangrad.check.model.packs import element_of_pack, pack_of_element
 from slangrad.check.model.types import (
     ERROR,
-    AssociatedType,
     ConjunctionType,
     InterfaceType,
     ParameterType,
+    Projection,
     Type,
     associated_type,
     is_pack,
@@ -158,9 +158,9 @@ def supposing(checker: Checker, bounds: dict[Type, list[InterfaceType]]) -> Iter
 # --- Questions ----------------------------------------------------------------------------------------
 
 
-def bounds_of(checker: Checker, kind: ParameterType | AssociatedType) -> Iterator[InterfaceType]:
+def bounds_of(checker: Checker, kind: ParameterType | Projection) -> Iterator[InterfaceType]:
     """The interfaces that a parameter or associated type is stated to conform to."""
-    if isinstance(kind, AssociatedType):
+    if isinstance(kind, Projection):
         yield from _bounds_of_associated(checker, kind)
     elif isinstance(kind.declaration, ast.Interface):
         yield self_type(kind.declaration)
@@ -202,14 +202,14 @@ def _equal_once(checker: Checker, kind: ParameterType) -> Type:
     owner = root_owner(kind)
     for stating in (owner, *checker.assumptions) if owner is not None else ():
         for left, right in generic_info(checker, stating).equalities:
-            if left is kind and not isinstance(right, AssociatedType):
+            if left is kind and not isinstance(right, Projection):
                 return right
-            if right is kind and not isinstance(left, (ParameterType, AssociatedType)):
+            if right is kind and not isinstance(left, (ParameterType, Projection)):
                 return left
     return kind
 
 
-def _written_bounds(checker: Checker, kind: AssociatedType) -> tuple[InterfaceType, ...]:
+def _written_bounds(checker: Checker, kind: Projection) -> tuple[InterfaceType, ...]:
     """The bounds after the name of an associated type. Names there may belong to extensions of all types, which may
     need these bounds."""
 
@@ -221,7 +221,7 @@ def _written_bounds(checker: Checker, kind: AssociatedType) -> tuple[InterfaceTy
     return checker.settled(("bounds", kind.declaration), find, ())
 
 
-def _bounds_of_associated(checker: Checker, kind: AssociatedType) -> Iterator[InterfaceType]:
+def _bounds_of_associated(checker: Checker, kind: Projection) -> Iterator[InterfaceType]:
     seen_from = requirement_substitution(kind.base, kind.interface)
     for bound in _written_bounds(checker, kind):
         yield substitute(checker, bound, seen_from)
@@ -255,7 +255,7 @@ def requirement_substitution(base: Type, interface: InterfaceType) -> Bindings:
 
 def root_owner(kind: Type) -> ast.Declaration | None:
     """The declaration that declares the parameter at the root of `T.Item.Next`; an interface for `This`."""
-    while isinstance(kind, AssociatedType):
+    while isinstance(kind, Projection):
         kind = kind.base
     if not isinstance(kind, ParameterType):
         return None

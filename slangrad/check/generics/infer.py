@@ -27,12 +27,12 @@ from slangrad.check.model.packs import (
 from slangrad.check.model.types import (
     ERROR,
     Array,
-    AssociatedType,
     GenericArgument,
     Matrix,
     Nominal,
     ParameterType,
     Pointer,
+    Projection,
     Tuple,
     Type,
     Vector,
@@ -72,7 +72,7 @@ class Solver:
         rule = _RULES.get(type(pattern))
         if pattern is actual and (rule is None or not self.open):
             return True
-        if isinstance(pattern, AssociatedType) and self.join is None:
+        if isinstance(pattern, Projection) and self.join is None:
             return substitute(self.checker, pattern, self.bindings) is actual
         if rule is None:
             return self.join is not None

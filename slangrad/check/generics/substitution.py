@@ -30,7 +30,6 @@ from slangrad.check.model.packs import (
 from slangrad.check.model.types import (
     ERROR,
     Array,
-    AssociatedType,
     ConjunctionType,
     EnumType,
     ExpandedType,
@@ -44,6 +43,7 @@ from slangrad.check.model.types import (
     ParameterType,
     Plain,
     Pointer,
+    Projection,
     Scalar,
     Stored,
     StructType,
@@ -191,7 +191,7 @@ def keeps_rules(declaration: ast.Declaration) -> bool:
     return declaration.name in KEEPING and declaration.span.source.is_library
 
 
-def _associated(checker: Checker, kind: AssociatedType, substitution: Substitution) -> Type:
+def _associated(checker: Checker, kind: Projection, substitution: Substitution) -> Type:
     base = substitute(checker, kind.base, substitution)
     if base is ERROR:
         return ERROR
@@ -315,7 +315,7 @@ def _rebuilt(make: Callable[..., Type], *names: str) -> Rule:
 
 _TYPES: dict[type, Rule] = {
     ParameterType: _parameter,
-    AssociatedType: _associated,
+    Projection: _associated,
     Vector: _rebuilt(vector, "element", "count"),
     Matrix: _rebuilt(matrix, "element", "rows", "columns"),
     Array: _array,

@@ -34,13 +34,13 @@ from slangrad.check.model.packs import packs_of
 from slangrad.check.model.types import (
     VOID,
     Array,
-    AssociatedType,
     ExpandedType,
     FunctionParameter,
     FunctionType,
     InterfaceType,
     Matrix,
     ParameterType,
+    Projection,
     Scalar,
     StructType,
     Tuple,
@@ -284,7 +284,7 @@ _RULES: dict[type[Type], Rule] = {
     Tuple: _tuple,
     StructType: _struct,
     ParameterType: _parameter,
-    AssociatedType: _parameter,
+    Projection: _parameter,
     InterfaceType: _parameter,
 }
 

@@ -33,7 +33,6 @@ from slangrad.check.model.types import (
     ERROR,
     INT,
     Array,
-    AssociatedType,
     EnumType,
     FunctionType,
     GenericArgument,
@@ -42,6 +41,7 @@ from slangrad.check.model.types import (
     Matrix,
     Nominal,
     ParameterType,
+    Projection,
     Scalar,
     StructType,
     Tuple,
@@ -76,7 +76,7 @@ class LookupResult:
 def members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
     """All meanings of `value.name` or `Type.name`."""
     results = concrete_members(checker, kind, name)
-    is_own = bool(results) and not isinstance(kind, (ParameterType, AssociatedType))
+    is_own = bool(results) and not isinstance(kind, (ParameterType, Projection))
     for interface in _requiring(checker, kind, name):
         for requirement in declared(checker, interface.declaration, name):
             if not is_own or has_body(requirement):
@@ -324,7 +324,7 @@ def bind_by_bounds(checker: Checker, declaration: ast.Declaration, seen: Binding
 
 
 def _is_unbound(kind: Type, solver: Solver) -> bool:
-    while isinstance(kind, AssociatedType):
+    while isinstance(kind, Projection):
         kind = kind.base
     return isinstance(kind, ParameterType) and kind.declaration in solver.open - solver.bindings.keys()
 
@@ -398,7 +398,7 @@ def _add_with_bases(
 
 
 def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
-    if isinstance(kind, (ParameterType, AssociatedType)):
+    if isinstance(kind, (ParameterType, Projection)):
         yield from bounds_of(checker, kind)
     elif isinstance(kind, (StructType, EnumType)):
         seen = own_substitution(kind)
@@ -412,7 +412,7 @@ def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
         yield from function_interfaces(checker, kind)
     elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and checker.differential(kind) is not None:
         yield nominal(checker.standard("IDifferentiable"))
-    if kind.abstract and not isinstance(kind, (ParameterType, AssociatedType)):
+    if kind.abstract and not isinstance(kind, (ParameterType, Projection)):
         for declaration in checker.assumptions:
             yield from generic_info(checker, declaration).bounds.get(kind, ())
 

@@ -48,11 +48,11 @@ from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.types import (
     ERROR,
-    AssociatedType,
     EnumType,
     InterfaceType,
     LambdaType,
     ParameterType,
+    Projection,
     Type,
     associated_type,
     nominal,
@@ -71,7 +71,7 @@ def associated(
     """`base.Name`."""
     if base is ERROR:
         return ERROR
-    if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
+    if isinstance(base, (ParameterType, Projection, InterfaceType)):
         abstract = associated_type(base, interface, declaration)
         equal = known_equal(checker, abstract)
         return equal if equal is not abstract else _by_extension(checker, abstract)
@@ -80,7 +80,7 @@ def associated(
     return checker.settled(key, lambda: _find_associated(checker, base, interface, declaration), meanwhile)
 
 
-def _by_extension(checker: Checker, kind: AssociatedType) -> Type:
+def _by_extension(checker: Checker, kind: Projection) -> Type:
     """`T.Name` where T conforms by an extension of all types of its bounds, which declares the name."""
     base = kind.base
     if isinstance(base, InterfaceType) or not filed_extensions(checker, ANY):
@@ -151,7 +151,7 @@ def member_type(checker: Checker, member: LookupResult) -> Type:
 
 def required(checker: Checker, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
     """`base.kCount`; zero if the type has none, which its conformance check reports."""
-    if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
+    if isinstance(base, (ParameterType, Projection, InterfaceType)):
         return required_value(base, interface, declaration)
     for member in concrete_members(checker, base, declaration.name):
         if isinstance(member.declaration, ast.Variable):
@@ -174,7 +174,7 @@ def required_value_of(declaration: ast.Variable) -> Value:
 # --- Associated types that a `where` clause or a `__constraint` fixes ---------------------------------
 
 
-def known_equal(checker: Checker, kind: AssociatedType) -> Type:
+def known_equal(checker: Checker, kind: Projection) -> Type:
     """The type that is known to be an associated type; the type itself if none is known.
 
     Equalities come from three sources: the declaration of the root parameter, the `where` clauses that hold, and
@@ -185,7 +185,7 @@ def known_equal(checker: Checker, kind: AssociatedType) -> Type:
     return checker.settled(("equal", cache_key(checker, kind)), lambda: _find_equal(checker, kind), meanwhile)
 
 
-def _find_equal(checker: Checker, kind: AssociatedType) -> Type:
+def _find_equal(checker: Checker, kind: Projection) -> Type:
     for owner in _owners(checker, kind):
         for left, right in generic_info(checker, owner).equalities:
             replaced = _apply(checker, kind, left, right, owner)
@@ -194,7 +194,7 @@ def _find_equal(checker: Checker, kind: AssociatedType) -> Type:
     return kind
 
 
-def _owners(checker: Checker, kind: AssociatedType) -> dict[ast.Declaration, None]:
+def _owners(checker: Checker, kind: Projection) -> dict[ast.Declaration, None]:
     """The declarations whose equalities may mention the type, in a fixed order."""
     owners: dict[ast.Declaration, None] = {}
     root = root_owner(kind)
@@ -203,7 +203,7 @@ def _owners(checker: Checker, kind: AssociatedType) -> dict[ast.Declaration, Non
     for declaration in checker.assumptions:
         owners[declaration] = None
     base: Type = kind
-    while isinstance(base, AssociatedType):
+    while isinstance(base, Projection):
         owners[base.interface.declaration] = None
         base = base.base
         for interface in conformances(checker, base):
@@ -212,11 +212,11 @@ def _owners(checker: Checker, kind: AssociatedType) -> dict[ast.Declaration, Non
 
 
 def _apply(
-    checker: Checker, kind: AssociatedType, left: Type, right: Type, owner: ast.Declaration
+    checker: Checker, kind: Projection, left: Type, right: Type, owner: ast.Declaration
 ) -> Type | None:
     if left is kind:
         return right
-    if not isinstance(owner, ast.Interface) or not isinstance(left, AssociatedType):
+    if not isinstance(owner, ast.Interface) or not isinstance(left, Projection):
         return None
     base = _matching_base(kind, left, parameter_type(owner))
     if base is None:
@@ -227,8 +227,8 @@ def _apply(
 
 def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | None:
     """The type of `This` in `pattern` when the pattern is `kind`: This.A.B against X.A.B gives X."""
-    while isinstance(pattern, AssociatedType):
-        if not isinstance(kind, AssociatedType) or kind.declaration is not pattern.declaration:
+    while isinstance(pattern, Projection):
+        if not isinstance(kind, Projection) or kind.declaration is not pattern.declaration:
             return None
         kind, pattern = kind.base, pattern.base
     return kind if pattern is this else None
@@ -247,7 +247,7 @@ def resolve(checker: Checker, reference: DeclRef, substitution: Substitution) ->
     if not isinstance(interface, ast.Interface):
         return seen
     this = seen.substitution.get(interface)
-    if not isinstance(this, Type) or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
+    if not isinstance(this, Type) or isinstance(this, (ParameterType, Projection, InterfaceType)):
         return seen
     arguments = tuple(seen.substitution[parameter] for parameter in interface.generics)
     kind: InterfaceType = nominal(interface, arguments)

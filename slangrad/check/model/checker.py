@@ -3,7 +3,7 @@
 In: nothing.   Out: `Checker`, the first argument of all functions about a program.
 
 Files import each other in one direction only, but types, names and bodies depend on each other. So `Checker` declares
-the functions of higher rooms that lower ones call, with their types; `modules.CheckedProgram` has them. Results are
+the functions of higher rooms that lower ones call, with their types; `full_checker.FullChecker` has them. Results are
 computed on demand and cached: the header of a declaration on its first lookup, the body of a library function on
 its first use.
 """
@@ -210,7 +210,7 @@ class Checker:
     size_of: Callable[[str, Type], Value]
     # The conversion from one type to another, also by a constructor; None without one. Last: only implicitly.
     conversion: Callable[[Type, Type, bool], Coercion | None]
-    # `base.Name`: the type's choice, or an AssociatedType while `base` is open.
+    # `base.Name`: the type's choice, or a Projection while `base` is open.
     associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
     # `base.kCount`: the value of a constant that an interface requires.
     required: Callable[[Type, InterfaceType, ast.Variable], Value]

@@ -92,8 +92,18 @@ UINT64 = Scalar("uint64_t", "uint",  64)
 HALF   = Scalar("half",     "float", 16)
 FLOAT  = Scalar("float",    "float", 32)
 DOUBLE = Scalar("double",   "float", 64)
-SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLOAT, DOUBLE)
+BFLOAT16  = Scalar("BFloat16",  "float", 16)
+FLOAT_E4M3 = Scalar("FloatE4M3", "float", 8)
+FLOAT_E5M2 = Scalar("FloatE5M2", "float", 8)
+SMALL_FLOATS = (BFLOAT16, FLOAT_E4M3, FLOAT_E5M2)
+SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLOAT, DOUBLE, *SMALL_FLOATS)
 # fmt: on
+
+
+def has_short_names(element: Type) -> bool:
+    """Whether vectors and matrices of these elements have names as `float3`."""
+    return isinstance(element, Scalar) and element not in SMALL_FLOATS
+
 
 # --- Types with parts ---------------------------------------------------------------------------------
 
@@ -104,7 +114,7 @@ class Vector(Type):
     count: Value
 
     def __str__(self) -> str:
-        if isinstance(self.element, Scalar) and isinstance(self.count, int):
+        if isinstance(self.count, int) and has_short_names(self.element):
             return f"{self.element}{self.count}"
         return f"vector<{self.element}, {self.count}>"
 
@@ -118,7 +128,7 @@ class Matrix(Type):
     columns: Value
 
     def __str__(self) -> str:
-        if isinstance(self.element, Scalar) and isinstance(self.rows, int) and isinstance(self.columns, int):
+        if has_short_names(self.element) and isinstance(self.rows, int) and isinstance(self.columns, int):
             return f"{self.element}{self.rows}x{self.columns}"
         return f"matrix<{self.element}, {self.rows}, {self.columns}>"
 
@@ -286,7 +296,7 @@ class ExpandedType(Type):
 
 
 @record
-class AssociatedType(Type):
+class Projection(Type):
     """`base.Name` while `base` is a parameter, an interface or another associated type; `interface` requires Name."""
 
     base: Type
@@ -403,8 +413,8 @@ def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extensio
     return kind
 
 
-def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> AssociatedType:
-    kind = _intern(AssociatedType, base, interface, declaration)
+def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Projection:
+    kind = _intern(Projection, base, interface, declaration)
     kind.abstract = kind.abstract or not is_dynamic(base)
     return kind
 
@@ -440,7 +450,7 @@ def as_written(kind: Type) -> str:
 def is_dynamic(kind: Type) -> bool:
     """Whether values of a type have a dynamic type: values of an interface, or of an associated type of a dynamic
     type."""
-    while isinstance(kind, AssociatedType):
+    while isinstance(kind, Projection):
         kind = kind.base
     return isinstance(kind, InterfaceType) and not kind.abstract
 

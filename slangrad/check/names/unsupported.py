@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slangrad.check.model.types import EnumType, StructType, Type
+from slangrad.check.model.types import StructType, Type
 from slangrad.check.texts.standard import TEXTURES
 
 
@@ -25,7 +25,6 @@ TEXTURE = (
 )
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
-FLOATS = "there are half, float and double"
 HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
 
 # fmt: off
@@ -65,10 +64,8 @@ _REFUSALS = (
      "E9011", "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
     (r"isType|getTypeId\w*",
      "E9011", "compare with 'is', or take the value as an interface"),
-    (r"I?[cC]oop(Mat|Element)\w*|linalg|WorkgroupMatrix\w*|WaveTangledVector|InlineVector",
+    (r"[cC]oopMat\w*|linalg|WorkgroupMatrix\w*|WaveTangledVector|InlineVector",
      "E9011", "cooperative matrices are not supported; there are cooperative vectors (CoopVec), arrays and tensors"),
-    (r"Float(E4M3|E5M2)|BFloat16",
-     "E9011", FLOATS),
     (r"TorchTensor\w*|TensorLayout",
      "E9011", "there are TensorView, Tensor, DiffTensor and ITensor"),
     (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
@@ -90,8 +87,6 @@ def refused_name(name: str) -> Refusal | None:
 def refused_member(kind: Type, name: str) -> Refusal | None:
     """The message about a member that a type does not have."""
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
-    if isinstance(kind, EnumType) and name in ("FloatE4M3", "FloatE5M2", "BFloat16"):
-        return Refusal("E9011", FLOATS)
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", HANDLES)
     if file not in TEXTURES:

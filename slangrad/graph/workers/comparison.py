@@ -4,12 +4,13 @@
     operators of the graph                  "operator %3 is f64[4] = sin %1 at program.py:7 on worker 1 and ..."
     numbers that the graph reads            "parameter 'w' has other numbers on worker 1 than on worker 0"
 
-The numbers of a batch are not compared: each worker has its own.
+The numbers of a batch are not compared: each worker has its own. Later steps are compared by a checksum of all before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha1
 
 import numpy as np
@@ -17,7 +18,9 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart
+from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart, call_part, steps_part
+from slangrad.graph.workers.meshes.collectives import Collective
+from slangrad.graph.workers.meshes.mesh import ALL, Mesh
 
 SAME_SETTINGS = "all workers pass the same settings"
 SAME_NUMBERS = "all workers set the same numbers"
@@ -86,3 +89,20 @@ def captured_parts(outputs: Sequence[Node], device: spy.Device) -> Iterator[Plan
 def digest_of(tensor: spy.Tensor) -> str:
     """Equal for tensors of the same numbers."""
     return sha1(np.ascontiguousarray(tensor.to_numpy()).data).hexdigest()
+
+
+@contextmanager
+def compared_step(mesh: Mesh, parts: Callable[[], Iterable[PlanPart]]) -> Iterator[None]:
+    """Around a step that `Watch.begin` has noted. WorkerLost at its end, on all workers, where one made another step
+    than the others: its `parts` say how. The exchange of 16 bytes is under way while the step runs."""
+    watch = mesh.watch
+    if watch is None or mesh.all_workers is None:
+        yield
+        return
+    largest = np.array([watch.checksum, -watch.checksum])
+    comparison = mesh.all_workers.start(Collective("all_reduce", ALL, "max", mesh), None, largest)
+    yield
+    comparison.wait()
+    if largest.sum():
+        history = watch.history
+        watch.agree(history, parts=lambda: [call_part("a step"), *parts(), steps_part(history)])

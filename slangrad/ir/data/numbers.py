@@ -17,7 +17,8 @@ from functools import cache
 
 import numpy as np
 
-from slangrad.ir.data.types import F16, F32, F64, Scalar
+from slangrad.ir.data.small_floats import bits_of_small, round_small, small_of_bits
+from slangrad.ir.data.types import F16, F32, F64, SMALL_FLOATS, Scalar
 
 Number = bool | int | float
 NAN, INF = math.nan, math.inf
@@ -33,6 +34,8 @@ def round_float(t: Scalar, value: float) -> float:
         return value
     if t is F32:
         return ctypes.c_float(value).value
+    if t in SMALL_FLOATS:
+        return round_small(t, ctypes.c_float(value).value)
     with np.errstate(over="ignore"):
         return float(np.float16(value))
 
@@ -82,12 +85,17 @@ def _integer_to_float(target: Scalar, value: int) -> float:
         return float(value)
     if target is F32:
         return float(np.float32(np.int64(value)) if value < 1 << 63 else np.float32(np.uint64(value)))
+    if target in SMALL_FLOATS:
+        return round_float(target, _integer_to_float(F32, value))
     return round_float(F16, float(value))  # beyond 2^53 a half is infinite anyway
 
 
 def bitcast(source: Scalar, target: Scalar, value: Number) -> Number:
     """The number of type `target` with the same bits."""
     assert source.bits == target.bits, (source, target)
+    if source in SMALL_FLOATS or target in SMALL_FLOATS:
+        bits = bits_of_small(source, float(value)) if source in SMALL_FLOATS else int(value)
+        return small_of_bits(target, bits) if target in SMALL_FLOATS else wrap(target, bits)
     raw = np.asarray(value, dtype=numpy_dtype(source))
     return raw.view(numpy_dtype(target)).item()  # type: ignore[no-any-return]
 
@@ -115,7 +123,7 @@ def scale(t: Scalar, x: float, y: float) -> float:
 
 def least_normal(t: Scalar) -> float:
     """The smallest normal number of a floating-point type."""
-    return {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[t.bits]
+    return {"f16": 2.0**-14, "f64": 2.0**-1022, "e4m3": 2.0**-6, "e5m2": 2.0**-14}.get(t.name, 2.0**-126)
 
 
 def least_root(t: Scalar) -> float:
@@ -137,7 +145,9 @@ def remainder(t: Scalar, x: Number, y: Number) -> Number:
 
 
 def fused_multiply_add(t: Scalar, x: Number, y: Number, z: Number) -> Number:
-    """x * y + z, rounded once."""
+    """x * y + z, rounded once; to f32 before, where that is how the type computes."""
+    if t in SMALL_FLOATS:
+        return round_float(t, float(fused_multiply_add(F32, x, y, z)))
     if math.isfinite(x) and math.isfinite(y) and not math.isfinite(z):
         return z
     if not (math.isfinite(x) and math.isfinite(y)):

@@ -131,8 +131,12 @@ BOOL = Scalar("bool", "bool", 1, 1)
 I8, I16, I32, I64 = (Scalar(f"i{n}", "signed", n, n // 8) for n in (8, 16, 32, 64))
 U8, U16, U32, U64 = (Scalar(f"u{n}", "unsigned", n, n // 8) for n in (8, 16, 32, 64))
 F16, F32, F64 = (Scalar(f"f{n}", "float", n, n // 8) for n in (16, 32, 64))
+# Kept in memory, and rounded to; they compute as f32. A float of 8 bits has the exponent's bits and the fraction's.
+BF16 = Scalar("bf16", "float", 16, 2)
+E4M3, E5M2 = (Scalar(name, "float", 8, 1) for name in ("e4m3", "e5m2"))
+SMALL_FLOATS = (BF16, E4M3, E5M2)
 
-SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64)}
+SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, *SMALL_FLOATS)}
 
 DONE_AT_ONCE = 16  # scalars
 

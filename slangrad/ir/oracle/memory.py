@@ -18,7 +18,18 @@ from typing import TypeAlias
 
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.numbers import Number, wrap
-from slangrad.ir.data.types import F16, SCALARS, Pointer, Scalar, Type, component, components, is_tape
+from slangrad.ir.data.small_floats import bits_of_small, small_of_bits
+from slangrad.ir.data.types import (
+    F16,
+    SCALARS,
+    SMALL_FLOATS,
+    Pointer,
+    Scalar,
+    Type,
+    component,
+    components,
+    is_tape,
+)
 
 Datum: TypeAlias = "Number | Tape | tuple[Datum, ...]"
 Reader = Callable[[int], Datum]
@@ -143,6 +154,11 @@ def writer_of(t: Type) -> Writer:
 def _scalar_reader(t: Scalar | Pointer) -> Reader:
     if t is F16:
         return _read_half
+    if t in SMALL_FLOATS:
+        assert isinstance(t, Scalar)
+        small = t
+        bits_at = _C_TYPES[f"u{t.bits}"].from_address
+        return lambda address: small_of_bits(small, int(bits_at(_checked(address)).value))
     read = _C_TYPES[t.name if isinstance(t, Scalar) else "u64"].from_address
     if t is SCALARS["bool"]:
         return lambda address: read(_checked(address)).value != 0
@@ -152,6 +168,8 @@ def _scalar_reader(t: Scalar | Pointer) -> Reader:
 def _scalar_writer(t: Scalar | Pointer) -> Writer:
     if t is F16:
         return _write_half
+    if t in SMALL_FLOATS:
+        return _small_writer(t)
     at = _C_TYPES[t.name if isinstance(t, Scalar) else "u64"].from_address
 
     def write(address: int, value: Datum) -> None:
@@ -169,6 +187,17 @@ def _read_half(address: int) -> Datum:
 
 def _write_half(address: int, value: Datum) -> None:
     ctypes.memmove(_checked(address), struct.pack("e", value), 2)
+
+
+def _small_writer(t: Scalar | Pointer) -> Writer:
+    assert isinstance(t, Scalar)
+    at = _C_TYPES[f"u{t.bits}"].from_address
+
+    def write(address: int, value: Datum) -> None:
+        assert isinstance(value, (int, float))
+        at(_checked(address)).value = bits_of_small(t, float(value))
+
+    return write
 
 
 def _checked(address: int) -> int:

@@ -9,7 +9,7 @@ reduction (`red`).
 
 from __future__ import annotations
 
-from slangrad.ir.data.types import Scalar, pointer_of
+from slangrad.ir.data.types import SMALL_FLOATS, Scalar, pointer_of
 from slangrad.ir.ops.core import Op, Value
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.cuda import memory
@@ -41,6 +41,8 @@ def _atomic(e: RegionEmitter, op: Op) -> None:
 
 def _instruction(kind: str, scalar: Scalar) -> str | None:
     """What LLVM calls the instruction; None where the GPU has none."""
+    if scalar in SMALL_FLOATS:
+        return None
     if scalar.kind == "float":
         return "fadd" if kind == "add" else None
     if scalar.bits < 32 or kind not in INSTRUCTIONS:

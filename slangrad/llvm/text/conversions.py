@@ -2,13 +2,17 @@
 
     convert(w, f32, i32, "float", "i32", "%1")   ->   call i32 @llvm.fptosi.sat.i32.f32(float %1)
 
-Float to integer saturates and NaN gives 0; all others round once. Where the machine cannot convert half
-floats, integer instructions do: LLVM would call functions that are not linked.
+Float to integer saturates and NaN gives 0; all others round once, except that bf16 and floats of 8 bits are made of
+a float. Where the machine cannot convert half floats, integer instructions do: LLVM would call functions that are not
+linked.
 """
 
 from __future__ import annotations
 
-from slangrad.ir.data.types import F16, F32, F64, Scalar
+from struct import pack, unpack
+
+from slangrad.ir.data.small_floats import FORMATS, bits_of_small
+from slangrad.ir.data.types import BF16, E4M3, E5M2, F16, F32, F64, SMALL_FLOATS, Scalar
 from slangrad.llvm.text.type_names import scalar_name
 from slangrad.llvm.text.writer import Writer
 
@@ -80,6 +84,92 @@ _FLOAT_TO_ODD = """
     %odd = select {i1} %move, {i32} %moved, {i32} %bits
     %r = bitcast {i32} %odd to {float}
 """
+# A bf16 is the upper half of a float. A float of 8 bits rounds as a half does; the largest one stands for all beyond.
+_BF16_OF_FLOAT = """
+    %bits = bitcast {float} %x to {i32}
+    %upper = lshr {i32} %bits, [i32 16]
+    %odd = and {i32} %upper, [i32 1]
+    %up = add {i32} %odd, [i32 32767]
+    %rounded = add {i32} %bits, %up
+    %finite = lshr {i32} %rounded, [i32 16]
+    %quiet = or {i32} %upper, [i32 64]
+    %is_nan = fcmp uno {float} %x, [float 0.0]
+    %word = select {i1} %is_nan, {i32} %quiet, {i32} %finite
+    %r = trunc {i32} %word to {i16}
+"""
+_FLOAT_OF_BF16 = """
+    %wide = zext {i16} %x to {i32}
+    %word = shl {i32} %wide, [i32 16]
+    %r = bitcast {i32} %word to {float}
+"""
+_BYTE_OF_FLOAT = """
+    %bits = bitcast {float} %x to {i32}
+    %magnitude = and {i32} %bits, [i32 2147483647]
+    %sign = lshr {i32} %bits, [i32 24]
+    %sign_bit = and {i32} %sign, [i32 128]
+    %positive = bitcast {i32} %magnitude to {float}
+    %aligned = fadd {float} %positive, [float ALIGN]
+    %small_bits = bitcast {float} %aligned to {i32}
+    %small = sub {i32} %small_bits, [i32 ALIGN_BITS]
+    %odd_bit = lshr {i32} %magnitude, [i32 DROPPED]
+    %odd = and {i32} %odd_bit, [i32 1]
+    %up = add {i32} %odd, [i32 UP]
+    %rounded = add {i32} %magnitude, %up
+    %normal = lshr {i32} %rounded, [i32 DROPPED]
+    %is_small = icmp ult {i32} %magnitude, [i32 LEAST]
+    %finite = select {i1} %is_small, {i32} %small, {i32} %normal
+    %is_large = icmp ugt {i32} %magnitude, [i32 GREATEST]
+    %limited = select {i1} %is_large, {i32} [i32 MOST], {i32} %finite
+    %is_nan = icmp ugt {i32} %magnitude, [i32 2139095040]
+    %unsigned = select {i1} %is_nan, {i32} [i32 NAN], {i32} %limited
+    %signed = or {i32} %unsigned, %sign_bit
+    %r = trunc {i32} %signed to {i8}
+"""
+_FLOAT_OF_E4M3 = """
+    %wide = zext {i8} %x to {i32}
+    %magnitude = and {i32} %wide, [i32 127]
+    %sign = and {i32} %wide, [i32 128]
+    %sign_bit = shl {i32} %sign, [i32 24]
+    %shifted = shl {i32} %magnitude, [i32 20]
+    %normal = add {i32} %shifted, [i32 1006632960]
+    %scaled = sitofp {i32} %magnitude to {float}
+    %small = fmul {float} %scaled, [float 0x3F60000000000000]
+    %small_bits = bitcast {float} %small to {i32}
+    %is_small = icmp ult {i32} %magnitude, [i32 8]
+    %finite = select {i1} %is_small, {i32} %small_bits, {i32} %normal
+    %is_nan = icmp eq {i32} %magnitude, [i32 127]
+    %unsigned = select {i1} %is_nan, {i32} [i32 2143289344], {i32} %finite
+    %signed = or {i32} %unsigned, %sign_bit
+    %r = bitcast {i32} %signed to {float}
+"""
+_HALF_OF_E5M2 = """
+    %wide = zext {i8} %x to {i16}
+    %word = shl {i16} %wide, [i16 8]
+    %r = bitcast {i16} %word to {half}
+"""
+
+
+def _byte_of_float(t: Scalar) -> str:
+    form = FORMATS[t]
+    dropped = 23 - form.fraction
+    least_unit = form.least_exponent - form.fraction
+    words = {
+        "ALIGN_BITS": (least_unit + 23 + 127) << 23,
+        "ALIGN": 2.0 ** (least_unit + 23),
+        "DROPPED": dropped,
+        "UP": (1 << (dropped - 1)) - 1 - ((127 - form.bias) << 23),
+        "LEAST": (form.least_exponent + 127) << 23,
+        "GREATEST": unpack("<I", pack("<f", form.greatest))[0],
+        "MOST": bits_of_small(t, form.greatest),
+        "NAN": form.nan,
+    }
+    text = _BYTE_OF_FLOAT
+    for word, value in words.items():
+        text = text.replace(word, str(value))
+    return text
+
+
+_OF_FLOAT = {BF16: _BF16_OF_FLOAT, E4M3: _byte_of_float(E4M3), E5M2: _byte_of_float(E5M2)}
 
 
 def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_type: str, x: str) -> str:
@@ -91,6 +181,13 @@ def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_
     if source is F16:
         wide = extend_half(w, source_type, x)
         return convert(w, F32, target, like(source_type, "float"), target_type, wide)
+    if source in SMALL_FLOATS:
+        wide = _extend_small(w, source, source_type, x)
+        return convert(w, F32, target, like(source_type, "float"), target_type, wide)
+    if target in SMALL_FLOATS:
+        float_type = like(source_type, "float")
+        value = convert(w, source, F32, source_type, float_type, x)
+        return w.expand(_OF_FLOAT[target], {"T": float_type}, {"x": value})
     if target.kind == "bool":
         return w.expand(_truth(source), types, operands)
     if target is F16:
@@ -133,6 +230,13 @@ def extend_half(w: Writer, half_type: str, x: str) -> str:
     native = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
     template = native if w.features.half else _FLOAT_OF_HALF
     return w.expand(template, {"T": half_type}, {"x": x})
+
+
+def _extend_small(w: Writer, source: Scalar, type_name: str, x: str) -> str:
+    if source is E5M2:  # the upper half of a half
+        half = w.expand(_HALF_OF_E5M2, {"T": type_name}, {"x": x})
+        return extend_half(w, like(type_name, "half"), half)
+    return w.expand(_FLOAT_OF_BF16 if source is BF16 else _FLOAT_OF_E4M3, {"T": type_name}, {"x": x})
 
 
 def round_to_half(w: Writer, float_type: str, x: str) -> str:

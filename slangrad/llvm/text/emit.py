@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slangrad.ir.data.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Lanes, Pointer, Scalar, Struct, Type, scalar_of
 from slangrad.ir.ops.core import Op, Region, Value
 from slangrad.ir.ops.primitives import COMPARE, INEXACT, PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
-from slangrad.llvm.text.conversions import convert, extend_half, like, round_to_half
+from slangrad.llvm.text.conversions import convert, like
 from slangrad.llvm.text.exact import EXACT
 from slangrad.llvm.text.instructions import CPU, HALF_ARITHMETIC, LANES
 from slangrad.llvm.text.masks import MASK_LOGIC, Masks
@@ -135,12 +135,14 @@ Rule = Callable[[RegionEmitter, Op], None]
 
 def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str]) -> str:
     """A row of the table on operands of type `type_name`."""
+    if scalar in SMALL_FLOATS:
+        return _as_float(w, name, scalar, type_name, xs)
     kind = "h" if scalar is F16 else scalar.kind[0]
     if (name, kind) in EXACT:
         return EXACT[name, kind](w, type_name, xs)
     if scalar is F16 and (name, kind) not in CPU:
         native = w.features.half_arithmetic and name in HALF_ARITHMETIC
-        return (_as_half if native else _as_float)(w, name, type_name, xs)
+        return _as_half(w, name, type_name, xs) if native else _as_float(w, name, scalar, type_name, xs)
     template = CPU.get((name, kind))
     if type_name.startswith("<") and scalar.bits <= 32 and not is_constant(xs[-1]):
         template = LANES.get((name, kind), template)
@@ -163,14 +165,16 @@ def _as_half(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
     return result
 
 
-def _as_float(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
-    """Half floats compute as float and round at once."""
+def _as_float(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str]) -> str:
+    """Half floats and smaller ones compute as float and round at once."""
     float_type = like(type_name, "float")
-    wide = [extend_half(w, type_name, x) for x in xs]
+    wide = [convert(w, scalar, F32, type_name, float_type, x) for x in xs]
     contract, w.contract = w.contract, ""
     result = primitive(w, name, F32, float_type, wide)
     w.contract = contract
-    return result if PRIMITIVES[name].rule == COMPARE else round_to_half(w, float_type, result)
+    return (
+        result if PRIMITIVES[name].rule == COMPARE else convert(w, F32, scalar, float_type, type_name, result)
+    )
 
 
 # --- constants, choice, conversion

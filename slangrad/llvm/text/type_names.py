@@ -3,7 +3,8 @@
     TypeNames(8).of(f32) = "float"      TypeNames(8).of(lanes<f32>) = "<8 x float>"
     number(f32, 1.0) = "0x3FF0000000000000"
 
-A bool is `i1` in a register and `i8` in memory. Pointers carry neither element nor space here.
+A bool is `i1` in a register and `i8` in memory. A bf16 and a float of 8 bits are the integers with their bits.
+Pointers carry neither element nor space here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import re
 import struct
 
 from slangrad.ir.data.numbers import Number
-from slangrad.ir.data.types import F16, Lanes, Pointer, Scalar, Type
+from slangrad.ir.data.small_floats import bits_of_small
+from slangrad.ir.data.types import F16, SMALL_FLOATS, Lanes, Pointer, Scalar, Type
 
 SCALAR_NAMES = {"f16": "half", "f32": "float", "f64": "double"}
 SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
@@ -63,6 +65,8 @@ def number(t: Scalar, value: Number) -> str:
         return "true" if value else "false"
     if t.kind != "float":
         return str(int(value))
+    if t in SMALL_FLOATS:
+        return str(bits_of_small(t, float(value)))
     if t is F16:
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

@@ -83,7 +83,7 @@ class _Call:
         return {
             key: self.f.lowering.types.alternatives(kind)[number]
             for key, kind in kinds
-            if isinstance(kind, checked.AssociatedType)
+            if isinstance(kind, checked.Projection)
             and checked.is_dynamic(kind)
             and root_of(kind) is root_of(wide)
         }

@@ -67,7 +67,7 @@ class Alternatives:
     def open(self, interface: checked.Type) -> None:
         """A value can have any type that was given when linking, else any type of the program that conforms, as its
         type comes from outside."""
-        while isinstance(interface, checked.AssociatedType):
+        while isinstance(interface, checked.Projection):
             interface = interface.base
         assert isinstance(interface, checked.InterfaceType)
         if interface in self._numbers:
@@ -86,7 +86,7 @@ class Alternatives:
 
     def of(self, t: checked.Type) -> Types:
         """The types that a value of a dynamic type can have, by their numbers."""
-        if isinstance(t, checked.AssociatedType):
+        if isinstance(t, checked.Projection):
             bases = self.of(t.base)
             return tuple(self.program.associated(base, t.interface, t.declaration) for base in bases)
         if t not in self._answers:
@@ -95,7 +95,7 @@ class Alternatives:
 
     def ids(self, t: checked.Type) -> tuple[int, ...]:
         """The ids of these types in memory: those that were given, then the ones that follow."""
-        while isinstance(t, checked.AssociatedType):
+        while isinstance(t, checked.Projection):
             t = t.base
         linked = self._numbers.get(t, {})
         free = count(max(linked.values(), default=-1) + 1)
@@ -106,6 +106,6 @@ class Alternatives:
 
 def is_tangent(t: checked.Type) -> bool:
     """Whether a dynamic type is the Differential of another one: a sum, so a value of it has a part for each type."""
-    return isinstance(t, checked.AssociatedType) and (
+    return isinstance(t, checked.Projection) and (
         t.declaration.name == "Differential" and t.interface.declaration.name == "IDifferentiable"
     )

@@ -63,7 +63,7 @@ def require_type(f: Frame, subject: str, wide: checked.Type) -> None:
 
 def root_of(t: checked.Type) -> checked.Type:
     """What an associated type belongs to in the end."""
-    while isinstance(t, checked.AssociatedType):
+    while isinstance(t, checked.Projection):
         t = t.base
     return t
 

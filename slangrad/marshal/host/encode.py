@@ -13,7 +13,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from slangrad.base.suggestions import suggestion
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.forms import lies_by_columns, without_room
 from slangrad.ir.data.layout import layout_of, scalars_of
+from slangrad.ir.data.numbers import wrap
+from slangrad.ir.data.small_floats import bits_of_small, small_of_bits
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.records import TYPE_KEY, as_fields
@@ -38,6 +40,7 @@ NUMBERS = (*INTEGERS, float, np.floating, *FLAGS)
 _FORMATS = {
     "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
     "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d",
+    **{t.name: "f" for t in ir.SMALL_FLOATS},
 }  # fmt: skip
 
 
@@ -49,14 +52,58 @@ def format_of(t: ir.Type) -> str:
     return "Q" if isinstance(t, ir.Pointer) else _FORMATS[str(t)]
 
 
+class SmallFloatStruct:
+    """A `struct.Struct` whose numbers at `places` are small floats. In memory they are the integers with their bits."""
+
+    __slots__ = ("_inner", "_places", "size")
+
+    def __init__(self, format: str, places: Sequence[tuple[int, ir.Scalar]]) -> None:
+        self._inner, self._places = struct.Struct(format), places
+        self.size = self._inner.size
+
+    def pack(self, *values: object) -> bytes:
+        """The numbers as bytes, rounded."""
+        words = list(values)
+        for place, t in self._places:
+            words[place] = bits_of_small(t, float(wrap(t, float(words[place]))))  # type: ignore[arg-type]
+        return self._inner.pack(*words)
+
+    def pack_into(self, memory: HostValue, offset: int, *values: object) -> None:
+        """The same, at a place in memory."""
+        memory[offset : offset + self.size] = self.pack(*values)
+
+    def unpack(self, data: bytes) -> tuple[HostValue, ...]:
+        """The numbers in as many bytes."""
+        return self._numbers(self._inner.unpack(data))
+
+    def unpack_from(self, data: HostValue, offset: int = 0) -> tuple[HostValue, ...]:
+        """The numbers from a place in memory on."""
+        return self._numbers(self._inner.unpack_from(data, offset))
+
+    def _numbers(self, words: tuple[HostValue, ...]) -> tuple[HostValue, ...]:
+        numbers = list(words)
+        for place, t in self._places:
+            numbers[place] = small_of_bits(t, words[place])
+        return tuple(numbers)
+
+
+MemoryFormat: TypeAlias = "struct.Struct | SmallFloatStruct"
+
+
 @cache
-def memory_format(t: ir.Type) -> struct.Struct:
+def memory_format(t: ir.Type) -> MemoryFormat:
     """Packs the scalars of a value as they lie in memory; gaps are zero."""
-    parts, end = ["="], 0
-    for offset, scalar in scalars_of(t):
-        parts.append("x" * (offset - end) + format_of(scalar))
+    parts, end, small = ["="], 0, []
+    for place, (offset, scalar) in enumerate(scalars_of(t)):
+        letter = format_of(scalar)
+        if scalar in ir.SMALL_FLOATS:
+            assert isinstance(scalar, ir.Scalar)
+            small.append((place, scalar))
+            letter = _FORMATS[f"u{scalar.bits}"]
+        parts.append("x" * (offset - end) + letter)
         end = offset + layout_of(scalar).size
-    return struct.Struct("".join(parts) + "x" * (layout_of(t).size - end))
+    text = "".join(parts) + "x" * (layout_of(t).size - end)
+    return SmallFloatStruct(text, small) if small else struct.Struct(text)
 
 
 def field_names(t: ir.Type) -> tuple[str, ...]:

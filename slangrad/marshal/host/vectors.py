@@ -22,7 +22,7 @@ from slangrad.base.records import OfClass
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import BINARY, UNARY, Data, Operation, converted, fits, gathered
 from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES
+from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES, slang_name
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
 LETTERS = "xyzw"
@@ -407,16 +407,16 @@ def vector_class(element: ir.Scalar, length: int) -> type[HostVector]:
     """The class of vectors of an element type: `float3` for f32 and 3."""
     t = ir.vector(element, length)
     known_class: type[HostVector] | None = _classes.get((HostVector, t))
-    return known_class or _make_class(HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,))
+    name = slang_name(t) if element in ir.SMALL_FLOATS else f"{SCALAR_WORDS[element]}{length}"
+    return known_class or _make_class(HostVector, name, t, (length,))
 
 
 def matrix_class(element: ir.Scalar, rows: int, columns: int) -> type[HostMatrix]:
     """The class of matrices: `float3x4` for f32, 3 and 4."""
     t = ir.matrix(element, rows, columns)
     known_class: type[HostMatrix] | None = _classes.get((HostMatrix, t))
-    return known_class or _make_class(
-        HostMatrix, f"{SCALAR_WORDS[element]}{rows}x{columns}", t, (rows, columns)
-    )
+    name = slang_name(t) if element in ir.SMALL_FLOATS else f"{SCALAR_WORDS[element]}{rows}x{columns}"
+    return known_class or _make_class(HostMatrix, name, t, (rows, columns))
 
 
 def quaternion_class(element: ir.Scalar) -> type[HostQuaternion]:
@@ -456,7 +456,7 @@ def _component(index: int) -> property:
 # --- Classes by name ----------------------------------------------------------------------------------
 
 QUATERNIONS = {ir.F32: "quatf", ir.F64: "quatd"}
-_WORDS = {word: element for element, word in SCALAR_WORDS.items()}
+_WORDS = {word: element for element, word in SCALAR_WORDS.items() if element not in ir.SMALL_FLOATS}
 _NAME = rf"({'|'.join(_WORDS)})([1-4])(?:x([1-4]))?"  # compiled when it is first used
 
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from slangrad.check.model.types import (
     Array,
-    AssociatedType,
     Matrix,
     ParameterType,
     Pointer,
+    Projection,
     Scalar,
     StructType,
     Type,
@@ -35,7 +35,7 @@ LARGEST_VECTOR = 4
 
 def matches(pattern: Type, t: Type) -> bool:
     """Whether `pattern` can become `t` when its generic parameters are filled in, each use by itself."""
-    if pattern is t or isinstance(pattern, (ParameterType, AssociatedType)):
+    if pattern is t or isinstance(pattern, (ParameterType, Projection)):
         return True
     if not pattern.abstract and not _is_unsized(pattern):
         return False

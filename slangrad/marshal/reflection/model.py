@@ -129,7 +129,12 @@ def scalar_kind(t: Type) -> str:
     """The name of a number's ScalarKind."""
     if not isinstance(t, checked.Scalar):
         return "void" if t is checked.VOID else "none"
+    if t in checked.SMALL_FLOATS:
+        return _SMALL_FLOATS[t.name]
     return "bool" if t is checked.BOOL else f"{t.kind}{t.bits}"
+
+
+_SMALL_FLOATS = {"BFloat16": "bfloat16", "FloatE4M3": "float_e4m3", "FloatE5M2": "float_e5m2"}
 
 
 def _declared(t: OfClass) -> TypeModel:
@@ -158,7 +163,7 @@ MODELS: dict[type, Callable[[OfClass], TypeModel]] = {
     checked.StructType:     _declared,
     checked.InterfaceType:  _declared,
     checked.ParameterType:  lambda t: TypeModel("generic_type_parameter"),
-    checked.AssociatedType: lambda t: TypeModel("generic_type_parameter"),
+    checked.Projection: lambda t: TypeModel("generic_type_parameter"),
     SavedType:              lambda t: TypeModel("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
 }
 _SHORT_NAMES: dict[type, str] = {
@@ -186,7 +191,7 @@ def sizes_of(t: Type) -> tuple[int, ...]:
 
 def short_name(t: Type) -> str:
     """The name of a type without its arguments."""
-    if isinstance(t, (checked.Nominal, checked.AssociatedType)):
+    if isinstance(t, (checked.Nominal, checked.Projection)):
         name: str = t.declaration.name
         return name
     return _SHORT_NAMES.get(type(t)) or str(t).partition("<")[0]

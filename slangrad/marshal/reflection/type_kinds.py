@@ -46,6 +46,9 @@ class ScalarKind(Enum):
     uint8 = 11
     int16 = 12
     uint16 = 13
+    bfloat16 = 16
+    float_e4m3 = 17
+    float_e5m2 = 18
 
 
 class ShapeKind(Enum):

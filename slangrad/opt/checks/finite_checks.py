@@ -15,13 +15,19 @@ from collections.abc import Iterator
 from slangrad.base.options import NOT_FINITE
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.small_floats import FORMATS
 from slangrad.ir.data.types import F16, F32, F64, I64, U32, Array, Scalar, Type, components
 from slangrad.ir.ops.core import Function, Op, Value
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
 
 MOST_COMPONENTS = 16
-GREATEST = {F16: 65504.0, F32: 3.4028234663852886e38, F64: 1.7976931348623157e308}
+GREATEST = {
+    **{t: form.greatest for t, form in FORMATS.items()},
+    F16: 65504.0,
+    F32: 3.4028234663852886e38,
+    F64: 1.7976931348623157e308,
+}
 MOVES = frozenset({"select", "neg", "abs", "bitcast", "min", "max"})  # they give what they were given
 SHIFTS = ((0, 32), (1, 16), (2, 15))  # axis, bits
 

@@ -73,10 +73,12 @@ def sum_many_threads(
     called: Sequence[Function],
     plan: SumPlan,
     certain: tuple[Function, Function] | None = None,
+    in_order: bool = False,
 ) -> GpuSums | None:
     """`called`: all functions that the kernels call. `certain`: a condition of the launch, and the form of `delaying`
-    that runs where it holds; it is for kernels without sums in registers. None where the kernel works with waves or
-    prints, or where one of these reads the number of its thread, which is another one here."""
+    that runs where it holds; it is for kernels without sums in registers. `in_order`: where adds may not wait, one
+    thread makes them in the order of the program's threads. None where the kernel works with waves or prints, or where
+    one of these reads the number of its thread, which is another one here."""
     of_threads = any(op.name in ("thread_id", "print") for f in called for op in walk(f.region))
     if kernel.wave or of_threads or any(op.name == "print" for op in walk(kernel.region)):
         return None
@@ -127,7 +129,7 @@ def sum_many_threads(
         b.if_(
             b.emit("less_equal", b.constant(I64, 0), planned[0]),
             lambda inner: rounds.run(inner, delay),
-            lambda inner: rounds.run(inner, call_fallback),
+            lambda inner: (rounds.run_in_order if in_order else rounds.run)(inner, call_fallback),
         )
     for table, start in zip(tables, sums, strict=True):
         _add_up_group(b, table, start, thread)
@@ -206,6 +208,12 @@ class _Rounds:
             run(inner, [self._thread(inner, inner.emit("add", before, number))])
 
         b.for_(b.emit("sub", trips, before), (), run_one, hint="round")
+
+    def run_in_order(self, b: Builder, run: Callable[[Builder, Sequence[Ids]], None]) -> None:
+        """All threads of the program one after the other, on the first one of the GPU."""
+        is_first = b.emit("equal", self._first, b.constant(I64, 0))
+        count = b.emit("select", is_first, self._total, b.constant(I64, 0))
+        b.for_(count, (), lambda inner, number: run(inner, [self._ids(inner, number)]), hint="thread")
 
     def _thread(self, b: Builder, number: Value) -> Ids:
         """That of a round."""

@@ -46,34 +46,91 @@ def test_other_rows_in_a_later_step(start: Starter) -> None:
         assert "all workers pass arrays of the same shape and dtype: leave out or pad rows" in end.output
 
 
-OTHER_RATE = """
-if mesh.rank == 1:
-    step.optimizer.lr = 0.2
+LAST_STEP = """
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+from torch.distributed import destroy_process_group
+
+def loss(p, x, scale):
+    return (np.tanh(x @ p["w"]) @ p["v"]).mean() * scale
+
+def new():
+    p = {{"w": np.eye(4), "v": np.eye(4)}}
+    return graph.train(loss, spy.optim.SGD(p, lr=0.1), mesh=mesh, **{settings})
+
+mesh, x, scale = {mesh}, np.ones((8, 4)), 1.0
+step, other = new(), new()
+{before}
+for step.optimizer.lr in (0.2, 0.1):  # alike on all workers
+    for each in (step, other):
+        each(x, np.float64(scale))
+if mesh.rank == mesh.workers - 1:
+    {change}
 try:
-    print(step(np.ones((4, 3))) > 0)  # it ends before others read of it
-    {call}
-    print("was not seen")
-except (graph.WorkerLost, graph.GraphError) as error:
-    print(error)
+    step(x, np.float64(scale))
+finally:
+    destroy_process_group()
 """
-SAVED = """
-graph.checkpoint(step, {folder!r}, every=2)
-"""
+RATE = (
+    "step.optimizer.lr = 0.5",
+    "lr is 0.5 on worker {last} and 0.1 on worker 0; all workers set the same numbers",
+)
+LAST_STEPS = {
+    "rate": ({}, RATE),
+    "number": (
+        {},
+        ("scale = 3", "array 1 of the batch is 3 on worker {last} and 1 on worker 0; all workers set"),
+    ),
+    "step function": (
+        {},
+        ("step = other", "number of the step function is 2 on worker {last} and 1 on worker 0"),
+    ),
+    "bits": ({"settings": {"consistent": "bits"}}, RATE),
+    "stages": ({"mesh": "graph.mesh('stages')"}, RATE),
+    "parameters": ({"settings": {"partition": "parameters"}}, RATE),
+    "four": ({"mesh": "graph.mesh(data=2, model=2)", "workers": 4}, RATE),
+}
 
 
-@pytest.mark.parametrize("call", ["graph.mesh('data')", "graph.measure_links()"])
-def test_another_rate_is_seen_by_the_next_call(start: Starter, call: str) -> None:
-    for end in start(BEFORE + OTHER_RATE.format(call=call), 2):
-        assert (end.code, end.output[:5]) == (0, "True\n"), end.output
-        assert "made another plan of the step" in end.output or "run different programs" in end.output
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", LAST_STEPS)
+def test_another_last_step(start: Starter, name: str) -> None:
+    """Nothing comes after it: the step itself finds what differs, on all workers."""
+    given, (change, words) = LAST_STEPS[name]
+    workers = given.get("workers", 2)
+    fields = {"mesh": "graph.mesh('data')", "settings": {}, "before": "", "change": change, **given}
+    for end in start(LAST_STEP.format(**fields), workers):
+        assert end.code == 1, end.output
+        assert f"worker {workers - 1} made another plan of the step than worker" in end.output, end.output
+        assert words.format(last=workers - 1) in end.output, end.output
 
 
-def test_steps_that_differ_are_not_saved(start: Starter, tmp_path: Path) -> None:
-    program = BEFORE + SAVED.format(folder=str(tmp_path)) + OTHER_RATE.format(call="step.wait()")
-    for end in start(program, 2):
-        assert (end.code, end.output[:5]) == (0, "True\n"), end.output
-        assert "E1049" in end.output and "workers have made other steps" in end.output, end.output
+def test_another_last_step_is_not_saved(start: Starter, tmp_path: Path) -> None:
+    before = f"graph.checkpoint(step, {str(tmp_path)!r}, every=3)"
+    fields = {"mesh": "graph.mesh('data')", "settings": {}, "before": before, "change": RATE[0]}
+    for end in start(LAST_STEP.format(**fields), 2):
+        assert end.code == 1 and RATE[1].format(last=1) in end.output, end.output
     assert not list(tmp_path.glob("step-*"))
+
+
+DAEMON = """
+import threading, time
+
+def work():
+    while True:
+        step(np.ones((4, 3)))
+
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+"""
+
+
+def test_a_thread_that_steps_while_the_program_ends(start: Starter) -> None:
+    """PyTorch would abort the process in such a thread."""
+    for rank, end in enumerate(start(BEFORE + DAEMON, 2)):
+        assert end.code == 0, end.output
+        assert "has ended its program, but not its thread that steps: join the thread" in end.output, rank
 
 
 CHILD = """

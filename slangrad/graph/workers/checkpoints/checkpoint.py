@@ -29,7 +29,6 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Shape
 from slangrad.graph.ir.values import numpy_type
-from slangrad.graph.workers.connections.differences import SAME_STEPS
 from slangrad.graph.workers.connections.faults import WorkerLost
 from slangrad.graph.workers.meshes.mesh import Mesh, check_torch
 from slangrad.graph.workers.meshes.specs import Spec, parts
@@ -213,8 +212,7 @@ class Checkpoints:
         if steps % self.every:
             return
         self._await(self._writing)
-        history = "" if self._mesh.watch is None else self._mesh.watch.history
-        content = steps, history, self._about(), self._copies()
+        content = steps, self._about(), self._copies()
         self._writing = Thread(target=self._write, args=content, daemon=True)
         self._writing.start()
 
@@ -287,8 +285,8 @@ class Checkpoints:
             None if part is None else STORAGE.TensorBox(shape, tuple(starts), part.to_numpy().reshape(local))
         )
 
-    def _write(self, steps: int, history: str, about: str, pieces: Mapping[str, TensorBox]) -> None:
-        """Write a checkpoint, if all workers have the same history; this runs in a thread."""
+    def _write(self, steps: int, about: str, pieces: Mapping[str, TensorBox]) -> None:
+        """Write a checkpoint; this runs in a thread."""
         fresh = self.folder / f"{INCOMPLETE}{steps:08}-{self._token}"
 
         def complete() -> None:
@@ -300,8 +298,6 @@ class Checkpoints:
             self._forget(steps)
 
         try:
-            if len(set(STORAGE.gathered(lambda: history, self._group))) > 1:
-                raise ValueError(f"workers have made other steps; {SAME_STEPS}")
             STORAGE.save(pieces, fresh, complete, self._group)
         except Exception as error:
             self._failed = steps, error

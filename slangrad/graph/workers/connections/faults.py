@@ -5,6 +5,7 @@ stopped                  no sign for 8 seconds, while another worker waits for i
 ended                    its last sign says so; others must not wait for it
 another program          plans are compared when they are first run; steps and exchanges are counted with checksums
 failed within a step     it publishes its error, because its next exchanges would not be those of the others
+stepping at its end      a thread that steps gets an error when the program ends, and so do the others
 in an endless loop       it gives signs, so others wait until their time is over
 
 The first worker that finds out publishes it, so that all name the same one.
@@ -96,6 +97,8 @@ class Watch:
         self._numbers = Counter[str]()
         self._apart: float | None = None  # when a difference was seen first
         self._failed: Verdict | None = None  # this worker
+        self._calling = set[threading.Thread]()  # threads in calls of torch.distributed
+        self._ending: threading.Thread | None = None  # the one that ends the program
         self._heart = Heartbeat(connection, rank, workers, holder, self._sign)
         late = self._heart.meet()
         if late:
@@ -108,6 +111,7 @@ class Watch:
         """This worker begins a step. WorkerLost where others have another plan, or other numbers that are those of all
         workers, such as the learning rate. `batch`: the types of its arrays."""
         self._refuse_child()
+        self._refuse_end("between steps")
         self.call = STEP + batch
         verdict = self._known() or self._apart_from()  # a step may end before one looks at others
         if verdict is not None:
@@ -138,6 +142,11 @@ class Watch:
         count, checksum = self._done.get("steps", (0, 0))
         return f"{count} events with checksum {checksum:08x}"
 
+    @property
+    def checksum(self) -> int:
+        """That of `history`: 32 bits."""
+        return self._done.get("steps", (0, 0))[1]
+
     def number(self, kind: str) -> int:
         """The next number of the objects of a kind that all workers make in the same order, from 1 on."""
         self._numbers[kind] += 1
@@ -155,14 +164,28 @@ class Watch:
         last = time.monotonic()
         waited = unheard = 0.0
         looks = self._heart.looks
-        while not ends_within(CHECK):
-            now = time.monotonic()
-            passed = min(now - last, BEAT)  # where this process stood still, others did not
-            waited, last = waited + passed, now
-            unheard = 0.0 if self._heart.looks != looks else unheard + passed
-            looks = self._heart.looks
-            self._check(collective, waited, unheard)
+        with self.calling():
+            while not ends_within(CHECK):
+                now = time.monotonic()
+                passed = min(now - last, BEAT)  # where this process stood still, others did not
+                waited, last = waited + passed, now
+                unheard = 0.0 if self._heart.looks != looks else unheard + passed
+                looks = self._heart.looks
+                self._refuse_end(collective)
+                self._check(collective, waited, unheard)
         self.at = ""
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Around calls of torch.distributed. A thread that returned from one after the end of the program would abort
+        it. So the end waits, and a thread that the program does not wait for gets WorkerLost."""
+        thread = threading.current_thread()
+        self._calling.add(thread)
+        try:
+            self._refuse_end(self.at or "a step")
+            yield
+        finally:
+            self._calling.discard(thread)
 
     def result_of(
         self, action: Callable[[], R], collective: str, interrupt: Callable[[], None] = lambda: None
@@ -214,6 +237,7 @@ class Watch:
         """Return when all workers have come here with the same text, once, and with the same numbers then. WorkerLost,
         with their ranks and the first of `parts` that differs, where others have other ones."""
         self._refuse_child()
+        self._refuse_end(self.call)
         if text in self._agreed:
             return
         name, key = f"plan {len(self._agreed) + 1}", text
@@ -349,9 +373,25 @@ class Watch:
             message = f"a process that worker {self.rank} has forked is no worker"
             raise GraphError("E1048", message, "steps and meshes in the process that torchrun started")
 
+    def _refuse_end(self, collective: str) -> None:
+        """WorkerLost in other threads than that which ends the program."""
+        if self._ending not in (None, threading.current_thread()):
+            reason = (
+                f"worker {self.rank} has ended its program, but not its thread that steps: join the thread"
+            )
+            raise self._error(Verdict((self.rank,), reason), collective)
+
+    def close(self) -> None:
+        """Other threads leave their calls of torch.distributed, and make no more."""
+        self._ending = threading.current_thread()
+        end = time.monotonic() + FOUND
+        for thread in self._calling - {self._ending}:
+            thread.join(max(0.0, end - time.monotonic()))
+
     def _leave(self) -> None:
         """At the end of the program; that of a child of a fork is another one."""
         if os.getpid() == self._process:
+            self.close()
             self._heart.leave()
 
     def _sign(self) -> Sign:

@@ -1,4 +1,7 @@
-"""Connections between workers: torch.distributed, and the errors where one of them is lost."""
+"""Connections between workers: torch.distributed, and the errors where one of them is lost.
+
+Arrays are NumPy's: memory of the host, which the backend for CPUs moves. A group for GPUs beside it is not used.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from slangrad.graph.workers.connections.faults import Watch, WorkerLost
 from slangrad.graph.workers.connections.store import StoreConnection
 from slangrad.graph.workers.connections.transfers import Queue, Transfer
 from slangrad.graph.workers.meshes.collectives import Collective
-from slangrad.graph.workers.meshes.mesh import TIMEOUT, Mesh
+from slangrad.graph.workers.meshes.mesh import ALL, TIMEOUT, Mesh
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
@@ -28,10 +31,10 @@ REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.Re
 _watches: dict[object, Watch] = {}  # by the process group that they are of
 
 
-def connected(mesh: Mesh, timeout: float | None, caller: str) -> tuple[dict[str, Link], Watch]:
-    """A link for each axis of a mesh of several workers, and the watch over all workers. Each worker calls this, and
-    all agree on it first: a process group waits for all of them. WorkerLost where one does not come, or makes another
-    call than `caller`. GraphError (E1048) where the program connected GPUs only."""
+def connected(mesh: Mesh, timeout: float | None, caller: str) -> tuple[dict[str, Link], Link, Watch]:
+    """A link for each axis of a mesh of several workers, one along all axes, and the watch over all workers. Each
+    worker calls this, and all agree on it first: a process group waits for all of them. WorkerLost where one does not
+    come, or makes another call than `caller`. GraphError (E1048) where the program connected GPUs only."""
     if "cpu:" not in dist.get_backend_config():
         note = 'init_process_group("cpu:gloo,cuda:nccl")'
         raise GraphError("E1048", "mesh: the process group of the program has no backend for CPUs", note)
@@ -48,9 +51,8 @@ def connected(mesh: Mesh, timeout: float | None, caller: str) -> tuple[dict[str,
     for group in groups.values():  # their ends would wait for collectives that never end
         pythonapi.Py_IncRef(py_object(group))
     stage = f", stage {mesh.stage} of {mesh}" if mesh.stages > 1 else ""  # another mesh may have others in it
-    return {
-        name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()
-    }, watch
+    links = {name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()}
+    return links, Link(ALL, ALL, dist.group.WORLD, device_mesh, watch), watch
 
 
 def _watch(rank: int, timeout: float | None) -> Watch:
@@ -84,7 +86,10 @@ class Link:
         name = f"{collective.name} over {self.over}"
         self.watch.note(f"{name}, {result.nbytes} bytes", self.sequence)
         try:
-            return Pending(self._begin(collective, source, result), name, self.watch)
+            with self.watch.calling():
+                return Pending(self._begin(collective, source, result), name, self.watch)
+        except WorkerLost:
+            raise
         except RuntimeError as error:
             raise self.watch.lost(name, error) from error
 

@@ -19,7 +19,7 @@ from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING
 
 from slangrad.base.process.threads import start_thread
-from slangrad.graph.workers.connections.faults import Watch
+from slangrad.graph.workers.connections.faults import Watch, WorkerLost
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -31,12 +31,15 @@ class Transfer:
     """`begin` starts the message, and returns an object to wait for. `start`, `stop`: by `perf_counter`."""
 
     def __init__(self, begin: Callable[[], dist.Work], name: str, watch: Watch) -> None:
-        self.name, self._watch = name, watch
+        self.name, self.watch = name, watch
         self._ended = Event()
         self._error: Exception | None = None
         self.start, self.stop = perf_counter(), inf
         try:
-            self._work = begin()
+            with watch.calling():
+                self._work = begin()
+        except WorkerLost:
+            raise
         except RuntimeError as error:
             raise watch.lost(name, error) from error
 
@@ -60,9 +63,9 @@ class Transfer:
 
     def wait(self) -> None:
         """Return when the data is there, or sent. WorkerLost as by `Pending.wait`."""
-        self._watch.until(self._ended.wait, self.name)
+        self.watch.until(self._ended.wait, self.name)
         if self._error is not None:
-            raise self._watch.lost(self.name, self._error) from self._error
+            raise self.watch.lost(self.name, self._error) from self._error
 
 
 class Queue:
@@ -77,7 +80,7 @@ class Queue:
     def add(self, transfer: Transfer) -> Transfer:
         if self._thread is None:
             self._thread = start_thread(self._name, self._serve)
-            atexit.register(self._leave, os.getpid())
+            atexit.register(self._leave, os.getpid(), transfer.watch)
         if self._thread is None:
             transfer.wait_for_end()
         else:
@@ -90,10 +93,13 @@ class Queue:
             self._at.wait_for_end()
             self._at = None
 
-    def _leave(self, process: int) -> None:
+    def _leave(self, process: int, watch: Watch) -> None:
         """At the end of the program; that of a child of a fork is another one."""
+        if os.getpid() != process:
+            return
+        watch.close()
         end = monotonic() + LEAVING
-        while os.getpid() == process and monotonic() < end:
+        while monotonic() < end:
             at = self._at
             if at is not None:
                 at.give_up()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DISTRIBUTED = Late("torch.distributed")
 LINKS = Late("slangrad.graph.workers.connections.links")
 TIMEOUT = 300.0  # seconds
+ALL = "all workers"  # an exchange along all axes
 OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 
 
@@ -39,8 +40,8 @@ OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 class Mesh:
     """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
     which workers have other parts of a batch. `links`: for each axis of several workers the connection to the
-    others; `watch`: the state of these; `number`: of the mesh among those of the program. A mesh for plans alone has
-    none of these."""
+    others; `watch`: the state of these; `number`: of the mesh among those of the program; `all_workers`: the connection
+    to them along all axes. A mesh for plans alone has none of these."""
 
     sizes: Mapping[str, int]
     rank: int = 0
@@ -48,6 +49,7 @@ class Mesh:
     links: Mapping[str, Link] = field(default_factory=dict)
     watch: Watch | None = None
     number: int = 0
+    all_workers: Link | None = None
 
     def __repr__(self) -> str:
         return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
@@ -180,8 +182,9 @@ def mesh_for(
     if workers == 1:
         return alone
     check_torch(call)
-    links, watch = LINKS.connected(alone, timeout, caller or repr(alone))
-    return replace(alone, links=links, watch=watch, number=watch.number("mesh"))
+    links, all_workers, watch = LINKS.connected(alone, timeout, caller or repr(alone))
+    number = watch.number("mesh")
+    return replace(alone, links=links, watch=watch, number=number, all_workers=all_workers)
 
 
 def _is_time(value: object) -> bool:
@@ -235,6 +238,7 @@ def _started(timeout: float) -> tuple[int, int]:
             return 1, 0
         world = f"mesh: WORLD_SIZE is {workers}, but "
         try:
+            # For arrays of the host. A program with GPUs makes its own group, "cpu:gloo,cuda:nccl".
             DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
         except ImportError:
             raise GraphError(

@@ -1,0 +1,131 @@
+"""Kernels for a GPU that are compiled without one: by a program on the processors, and by the command."""
+
+from dataclasses import replace
+from stat import S_IRWXU
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import pipeline
+from slangrad.backends import cpu_identity
+from slangrad.base.diagnostics import CompileWarning
+from slangrad.base.disk import identity
+from slangrad.base.disk.store import Store
+from slangrad.base.options import Options
+from slangrad.cache import settings_text
+from slangrad.runtime.cuda import machine_code
+from slangrad.runtime.cuda.image import CudaImage
+from slangrad.runtime.cuda.machine_code import ahead_key, keep_ahead
+from tests.runtime.fake_cuda import Result, fake_gpu
+
+TEXT = """
+[Differentiable] float poly(float x, float y) { return x * x * y; }
+"""
+KERNEL = """
+[shader("compute")] [numthreads(32, 1, 1)]
+void twice(uint3 t : SV_DispatchThreadID, RWTensor<float, 1> x) { if (t.x < x.shape[0]) x[t.x] = 2 * x[t.x]; }
+"""
+TARGET = "cuda:sm_90"
+
+
+@pytest.fixture
+def ptxas(tmp_path, monkeypatch):
+    """A stand-in, whose machine code is the PTX itself, as on the fake GPU."""
+    program = tmp_path / "ptxas"
+    program.write_text('#!/bin/sh\n[ "$1" = "-arch=sm_90" ] && cp "$4" "$3"\n')
+    program.chmod(S_IRWXU)
+    monkeypatch.setattr(machine_code, "ptxas", lambda: str(program))
+
+
+@pytest.fixture
+def options(tmp_path):
+    store = Store(str(tmp_path / "kernels"))
+    return replace(Options.from_environment(), store=store, verify=False, dump=())
+
+
+def refused(*arguments):
+    raise AssertionError("it is compiled")
+
+
+def kernel_of(device):
+    program = device.link_program(
+        [loaded := device.load_module_from_source("ahead_kernel", KERNEL)], [loaded.entry_point("twice")]
+    )
+    return device.create_compute_kernel(program)
+
+
+def test_a_program_on_the_processors_fills_the_cache_of_a_gpu(options, ptxas, tmp_path):
+    def run(device):
+        module = spy.Module.load_from_source(device, "ahead", TEXT)
+        x = spy.Tensor.from_numpy(device, np.arange(5, dtype=np.float32)).with_grads()
+        y = module.poly(x, 3).with_grads(spy.Tensor.ones(device, (5,), "float"))
+        module.poly.bwds(x, 3, _result=y)
+        kernel = kernel_of(device)
+        kernel.dispatch((5, 1, 1), x=y)
+        return [y.to_numpy().tolist(), x.grad.to_numpy().tolist()]
+
+    with fake_gpu() as driver:
+        expected = run(spy.create_device("cpu", options=replace(options, also=(TARGET,))))
+        assert expected == [[0, 6, 24, 54, 96], [0, 6, 12, 18, 24]]
+        (tmp_path / "kernels").rename(tmp_path / "moved")
+        moved = replace(options, store=Store(str(tmp_path / "moved")))
+        gpu = spy.create_device("cuda", options=moved)
+        with (
+            patch.object(pipeline, "compile_kernel", refused),
+            patch.object(pipeline, "compile_entry_point", refused),
+        ):
+            assert run(gpu) == expected
+        assert not driver.linked
+        module = spy.Module.load_from_source(gpu, "ahead", TEXT)
+        numbers = spy.Tensor.from_numpy(gpu, np.float32([[1, 2], [3, 4]]))[:, 1]
+        assert module.poly(numbers, numbers).to_numpy().tolist() == [8, 64]  # not among the calls
+        assert len(driver.linked) == 1
+
+
+def test_a_call_that_the_gpu_cannot_run_is_told(options):
+    text = """
+    groupshared float s[60000];
+    [numthreads(4, 1, 1)] void large(uint3 t : SV_DispatchThreadID, uint i : SV_GroupIndex, RWTensor<float, 1> x)
+    {
+        for (int k = 0; k < 60000; k++) s[k] = i;
+        GroupMemoryBarrierWithGroupSync();
+        x[t.x] = s[(t.x * 4001) % 60000];
+    }
+    """
+    device = spy.create_device("cpu", options=replace(options, also=(TARGET,)))
+    loaded = device.load_module_from_source("too_large", text)
+    with pytest.warns(CompileWarning, match=r"no kernel is kept for cuda:sm_90: .*E9003.*groupshared"):
+        device.create_compute_kernel(device.link_program([loaded], [loaded.entry_point("large")]))
+
+
+def test_machine_code_that_a_driver_refuses_is_made_anew(options, ptxas):
+    with fake_gpu() as driver:
+        device = spy.create_device("cpu", options=replace(options, also=(TARGET,)))
+        spy.Module.load_from_source(device, "refused", TEXT).poly(spy.Tensor.ones(device, (3,), "float"), 2)
+        load = driver.cuModuleLoadData
+        answers = [(Result.CUDA_ERROR_NO_BINARY_FOR_GPU, 0)]
+        driver.cuModuleLoadData = lambda image: answers.pop() if answers else load(image)
+        gpu = spy.create_device("cuda", options=options)
+        module = spy.Module.load_from_source(gpu, "refused", TEXT)
+        assert module.poly(spy.Tensor.ones(gpu, (3,), "float"), 2).to_numpy().tolist() == [2, 2, 2]
+        assert len(driver.linked) == 1 and not answers
+
+
+def test_without_ptxas_the_driver_makes_the_code(options, monkeypatch):
+    monkeypatch.setattr(machine_code, "ptxas", lambda: None)
+    image = CudaImage("k", 8, b"ptx", "sm_90")
+    assert keep_ahead(options.store, image) == 0
+    monkeypatch.setattr(machine_code, "ptxas", lambda: "/bin/false")
+    assert keep_ahead(options.store, image) == 0
+    assert options.store.get(ahead_key(image)) is None
+
+
+def test_keys_do_not_depend_on_the_machine_that_fills_the_cache(options):
+    assert settings_text(replace(options, target=TARGET)) == settings_text(replace(options, also=("cpu",)))
+    first = identity._digest(str(identity.PACKAGE), ["/cache.py"])
+    assert len(first) == 40 and cpu_identity() == cpu_identity.__wrapped__()
+    files = identity._files(str(identity.PACKAGE))
+    whole = identity._digest(str(identity.PACKAGE), [name for name, _, _ in files])
+    assert identity.compiler_identity() == whole
