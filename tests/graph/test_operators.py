@@ -210,6 +210,40 @@ def test_all_derivatives_are_those_of_differences(start: int) -> None:
     check_derivatives(NAMES[start : start + 10])
 
 
+def test_second_derivatives_at_zeros() -> None:
+    """Products of which one or two factors are zero, and powers of which exponents are."""
+    x, p = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]]), np.array([0.0, 1.0, 2.0])
+
+    def hessians(function: Any, at: Any) -> Any:
+        gradient, ways = graph.grad(function), []
+        for i in range(at.size):
+            along = np.eye(at.size)[i].reshape(at.shape)
+            ways.append(
+                (
+                    graph.grad(lambda z, d=along: (gradient(z) * d).sum())(at),
+                    graph.jvp(gradient, (at,), (along,))[1],
+                )
+            )
+        return [np.stack([way[k] for way in ways]) for k in (0, 1)]
+
+    def power(z: Any) -> Any:
+        return (z[0] ** z[1]).sum()
+
+    of_product, of_power = graph.jit(
+        lambda x, z: (hessians(lambda x: x.prod(1).sum(), x), hessians(power, z))
+    )(x, np.stack([x[0] + 1, p]))
+    wanted = np.zeros((2, 3, 2, 3))
+    for row, i, j in np.ndindex(2, 3, 3):
+        wanted[row, i, row, j] = 0 if i == j else np.delete(x[row], [i, j]).prod()
+    for found in of_product:
+        np.testing.assert_array_equal(found, wanted.reshape(6, 2, 3))
+    base = x[0] + 1
+    mixed = base ** (p - 1) * (1 + p * np.log(base))
+    for found in of_power:
+        np.testing.assert_allclose(np.diagonal(found[:3, 1]), mixed, rtol=1e-14)
+        np.testing.assert_allclose(np.diagonal(found[3:, 0]), mixed, rtol=1e-14)
+
+
 @pytest.mark.parametrize("at", [(0, 4), (3, 0), (0, -5), (-4, 0)])
 def test_indices_out_of_range_are_reported(at: tuple[int, int]) -> None:
     i, j = np.array(at)[:, None]
