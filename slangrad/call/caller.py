@@ -144,6 +144,16 @@ class Caller:
         except CallError as error:
             raise self._named(error) from error.__cause__
 
+    def unfilled_result(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> HostValue:
+        """The result that such a call would make, without its values."""
+        try:
+            entry, values, _, threads = self._find(self.checking, settings, args, kwargs)
+            return entry.plan.unfilled_result([unwrap(value) for value in values], threads)
+        except CallError as error:
+            raise self._named(error) from error.__cause__
+
     def bound(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Launchable:

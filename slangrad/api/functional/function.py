@@ -57,6 +57,7 @@ else:
     CALL_DATA = Late("slangrad.api.functional.call_data")
 
 DESCRIBE = Late("slangrad.api.functional.describe")
+TORCH_OP = Late("slangrad.call.pytorch.torch_op")
 MOST_IN_GROUP = 1024
 # fmt: off
 _MEANT = {  # names of other libraries
@@ -173,6 +174,21 @@ class Function(Unique):
     def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
         """Compile the kernel of a call, without running it."""
         return self._caller.compile(self._settings, self._bound + args, kwargs)
+
+    def unfilled_result(self, /, *args: object, **kwargs: object) -> HostValue:
+        """The result that a call of these arguments would make: new memory, which nothing has filled. The kernel is
+        compiled, and not run. None for a call that makes none."""
+        return self._caller.unfilled_result(self._settings, self._bound + args, kwargs)
+
+    def torch_op(self, **constants: object) -> HostValue:
+        """The function as an operator of PyTorch, which `torch.compile` takes into its graph without a break.
+
+        `constants` are values of parameters by name. The operator takes a torch tensor for each other parameter, by
+        position, and returns one. Autograd follows it: gradients of any order, and one in compiled code. CallError
+        (E1007) for a function without a result, one that writes a parameter, and names that are no parameters.
+        """
+        operator: HostValue = TORCH_OP.torch_op(self, constants)
+        return operator
 
     def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
         """A description of the call of these arguments: the text of its kernel, its shape, the type of each

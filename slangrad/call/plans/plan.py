@@ -357,6 +357,12 @@ class CallPlan:
         """The kernel that `run` would launch."""
         return self._compiled_geometry(arguments, threads).compiled
 
+    def unfilled_result(self, arguments: list[object], threads: int | None = None) -> HostValue:
+        """What `run` would make and return, before it is filled."""
+        created = self._created
+        geometry = self._compiled_geometry(arguments, threads)
+        return None if created is None else created.give(geometry.make_result())
+
     def shape_of(self, arguments: list[object]) -> Shape:
         """The shape of a call with these values."""
         return self._compiled_geometry(arguments, None).shape
