@@ -108,7 +108,7 @@ def _prod(g: Array, y: Array, x: Array) -> tuple[Operand]:
     return (_spread(g, y, x) * others,)
 
 
-def _products_of_others(x: Array) -> Array:
+def _products_of_others(x: Operand) -> Operand:
     """For each element along the first axis: its partner in the other half times the products of other pairs."""
     half = len(x) // 2
     if not half:
