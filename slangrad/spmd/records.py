@@ -205,8 +205,7 @@ def _runs(region: Region, made_by: MadeBy, is_uniform: Callable[[Value], bool]) 
         element = _element(op, made_by, is_uniform) if op.name == "atomic" else None
         if element is None and effect_of(op) == PURE and not op.regions:
             continue
-        follows = last is not None and element is not None and last.is_before(element)
-        if not follows or len(run) == last.step or run[0].operands[1].type is not op.operands[1].type:
+        if last is None or element is None or len(run) == last.step or not last.is_before(element):
             yield run
             run = []
         if element is not None:
