@@ -31,6 +31,10 @@ class CallError(ValueError, RuntimeError):
         self.note = note
         super().__init__(describe(code, message, self.details, note))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pools of processes send errors as pickles."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
+
     def about(self, verb: str, target: str) -> None:
         """Prefix the message with the action and its object: "call", "function 'f'"; without the object if the
         message names it."""

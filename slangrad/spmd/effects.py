@@ -4,6 +4,7 @@
     print "%f", %x             each lane that is on, in order
     atomic{add} %p, %v         each lane in order; where all have one address and the old value is not
                                used, the lanes are combined first and one atomic is made
+    add_records %p, %i, %v...  each lane adds to elements that follow each other, from its %i on (records.py)
 
 A kernel is *exclusive* when no other thread runs it at the same time: float atomics need not be atomic then.
 """
@@ -142,7 +143,11 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
         return ()
 
     combines = kind in COMBINING and not w.is_used(result)
-    if w.shapes.is_private(address):
+    row = w.adjacent.get(op, ())
+    if row and shape.kind == "varying":
+        if op is row[-1]:
+            _add_to_row(w, b, row)
+    elif w.shapes.is_private(address):
         _add_to_accumulators(w, b, op)
     elif shape.is_uniform:
         _define(w, op, (combined if combines else one_by_one)(b))
@@ -197,6 +202,21 @@ def _add_to_elements(w: Widening, b: Builder, op: Op) -> bool:
         old = b.emit("load", place, type=value.type)
         b.effect("store", place, b.emit(kind, old, b.emit("lane_get", values, lane, type=value.type)))
     return True
+
+
+def _add_to_row(w: Widening, b: Builder, row: Sequence[Op]) -> None:
+    """Lane after lane, without branches, all adds of a row at once: lanes that are off add -0.0 to the elements of one
+    that is on."""
+    source = w.forms.made_by(row[0].operands[0])
+    assert source is not None
+    index, values = w.lanes_of(b, source.operands[1]), [w.lanes_of(b, op.operands[1]) for op in row]
+    if w.mask.value is not None:
+        first = b.emit("trailing_zeros", w.mask.bits(b, w.count))
+        shared = b.emit("lane_get", index, first, type=source.operands[1].type)
+        index = b.emit("select", w.mask.value, index, b.emit("splat", shared, type=index.type))
+        nothing = b.constant(values[0].type, -0.0)
+        values = [b.emit("select", w.mask.value, value, nothing) for value in values]
+    b.several("add_records", (w.forms.scalar(source.operands[0]), index, *values), ())
 
 
 def exclusive(kernel: Function) -> Function:

@@ -25,6 +25,7 @@ from slangrad.ir.ops.effects import is_arithmetic
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.spmd.forms import LaneForms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
+from slangrad.spmd.records import adjacent_adds
 from slangrad.spmd.shapes import LaneShape, passed_as
 from slangrad.spmd.uniformity import Shapes
 
@@ -49,6 +50,7 @@ class Widening:
         self.mask = Mask()
         self._uses = uses
         self.version = version
+        self.adjacent: Mapping[Op, tuple[Op, ...]] = {}  # adds, by each of them
         self._rules = {**RULES, **rules}
 
     def function(self, function: Function, masked: bool) -> Function:
@@ -57,7 +59,7 @@ class Widening:
         if masked:
             self.mask = Mask(Value(MASK, "mask"))
             parameters = (Parameter("mask", MASK),)
-        self.ops(b, function.region)
+        self._all_ops(b, function.region)
         region = Region(self.mask.operands(), b.ops, ())
         attributes = without(function.attributes, "kernel")
         attributes["lanes"] = self.count
@@ -70,10 +72,14 @@ class Widening:
         self.unpack_all(b, function.region.parameters, parameters)
         if masked:
             self.mask = Mask(Value(MASK, "mask"), is_entry=False)
-        self.ops(b, function.region)
+        self._all_ops(b, function.region)
         yields = tuple(self.pack(b, v, passed_as(self.forms.shape(v))) for v in function.region.yields)
         callee = function.on(Region((*parameters, *self.mask.operands()), b.ops, yields))
         return replace(callee, attributes={**function.attributes, "lanes": self.count})
+
+    def _all_ops(self, b: Builder, region: Region) -> None:
+        self.adjacent = adjacent_adds(region, lambda value: self.forms.shape(value).is_uniform)
+        self.ops(b, region)
 
     def ops(self, b: Builder, region: Region) -> None:
         """The region's ops emitted into `b`; its parameters have forms already."""

@@ -8,17 +8,22 @@
 A load moves up to the first one of its record, a store down to the last; nothing in between may touch
 memory in a way that could tell. Which lanes are neighbors is decided when the op is widened. One-lane
 kernels keep scalar ops.
+
+Adds to such components wait for the last one of their record, and a lane makes them as one add (`adjacent_adds`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from slangrad.ir.analyses.addresses import MEMBERS, path_of
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import BOOL, Pointer, Scalar, Type, component, is_aggregate, pointer_of
-from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.core import Function, MadeBy, Op, Region, Value, number_of
 from slangrad.ir.ops.effects import effect_of
 from slangrad.ir.ops.primitives import PURE, WRITE
 
@@ -161,3 +166,77 @@ def addresses(b: Builder, record: Value) -> list[Value]:
         return [record]
     parts = range(len(layout_of(whole).offsets))
     return [leaf for i in parts for leaf in addresses(b, b.emit("member", record, index=i))]
+
+
+# --- adds to elements that follow each other
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """Where an add goes: `number` elements behind a base and the sum of some values. Lanes are a multiple of `step`
+    elements apart."""
+
+    base: Value
+    sum: Counter[Value]
+    number: int
+    step: int
+
+    def is_before(self, other: _Element) -> bool:
+        return self.base is other.base and self.number + 1 == other.number and self.sum == other.sum
+
+
+def adjacent_adds(region: Region, is_uniform: Callable[[Value], bool]) -> dict[Op, tuple[Op, ...]]:
+    """By each of its ops, the adds to elements that follow each other, which no other thread reaches meanwhile.
+    Elements of two lanes are the same or all different. Only arithmetic lies between the adds."""
+    rows: dict[Op, tuple[Op, ...]] = {}
+    for run in _runs(region, region.makers.get, is_uniform):
+        for start in range(0, len(run), MOST_COMPONENTS):
+            row = tuple(run[start : start + MOST_COMPONENTS])
+            if len(row) > 1:
+                rows.update(dict.fromkeys(row, row))
+    return rows
+
+
+def _runs(region: Region, made_by: MadeBy, is_uniform: Callable[[Value], bool]) -> Iterator[list[Op]]:
+    run, last = list[Op](), None
+    for op in region.ops:
+        for inner in op.regions:
+            yield from _runs(inner, made_by, is_uniform)
+        element = _element(op, made_by, is_uniform) if op.name == "atomic" else None
+        if element is None and effect_of(op) == PURE and not op.regions:
+            continue
+        if last is None or element is None or len(run) == last.step or not last.is_before(element):
+            yield run
+            run = []
+        if element is not None:
+            run.append(op)
+        last = element
+    yield run
+
+
+def _element(op: Op, made_by: MadeBy, is_uniform: Callable[[Value], bool]) -> _Element | None:
+    """The element that a lane adds to by itself."""
+    attributes, address = op.attributes, made_by(op.operands[0])
+    if not attributes.get("alone") or attributes.get("own") or attributes["kind"] != "add":
+        return None
+    if address is None or address.name != "offset" or not is_uniform(address.operands[0]):
+        return None
+    terms, number, step = Counter[Value](), 0, 0
+    pending = [address.operands[1]]
+    while pending:
+        value = pending.pop()
+        constant, maker = number_of(value, made_by), made_by(value)
+        if constant is not None:
+            number += constant
+        elif maker is not None and maker.name == "add":
+            pending += maker.operands
+        else:
+            terms[value] += 1
+            step = step if is_uniform(value) else gcd(step, _multiple(maker, made_by))
+    return _Element(address.operands[0], terms, number, step) if step > 1 else None
+
+
+def _multiple(maker: Op | None, made_by: MadeBy) -> int:
+    """A number that divides the result of an op."""
+    factors = [] if maker is None or maker.name != "mul" else [number_of(v, made_by) for v in maker.operands]
+    return abs(next((int(factor) for factor in factors if factor), 1))

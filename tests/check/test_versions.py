@@ -11,7 +11,15 @@ enum Wrong { one }
 void fail(float x) throws Wrong { if (x > 3) throw Wrong.one; }
 [Differentiable] void square(float x, out float y) { y = x * x; }
 struct Pair : IDifferentiable { float a; float b; }
+[Differentiable] float apply<F : IDifferentiableFunc<float, float>>(F f, float x) { return f(x) * 2; }
 struct Box { float a; }
+struct Cell : IDifferentiable
+{
+    float a;
+    no_diff float k;
+    property float half { get { return a / 2; } set { a = newValue * 2; } }
+    property int count { get { return int(a); } set { a = newValue; } }
+}
 """
 
 LOST = [
@@ -51,8 +59,30 @@ LOST = [
     "float y = 2; float z; let f = (float t) => t * y; y = x; z = plain(y); return f(2) + z;",
     "float y = x; float z = plain(y); y = 2; return z + y;",
     "float y = 0; $for (i in Range(2)) { if (c) y += plain(y); else y = x; } return y;",
+    "Cell s = {}; s.half = plain(x); return s.a;",
+    "Cell s = {}; s.half += plain(x); return s.a;",
+    "Cell s = {}; s.half = x; return s.a;",
+    "Cell s = { x }; s.half = 2; return s.a;",
+    "Cell s = { x }; if (c) s.count = 2; return s.a;",
+    "Cell s[2] = {}; s[1].a = x; s[1].half = 2; return s[1].a;",
+    "let g = (float q) => plain(q); return g(x);",
+    "let g = (float q) => q * plain(x); return g(2);",
+    "float y = x; let g = (float q) => { float z = q; z = plain(z); return z * y; }; y = 2; return g(x);",
+    "let g = (float q) => plain(q) + 1; return apply(g, x);",
+    "let g = (float q) => { let h = (float p) => plain(p); return h(q); }; return g(x);",
 ]
 KEPT = [
+    "let g = (float q) => plain(q); return g(2) * x;",
+    "let g = (float q) => no_diff plain(q); return g(x) * x;",
+    "float y = 2; let g = (float q) => q * plain(y); y = x; return g(x) * y;",
+    "let g = (float q) => plain(q) + 1; return apply(g, 2) * x;",
+    "Cell s = { x }; float y = s.a; s.half = 2; return y;",
+    "Cell s = { x }; s.half = 2; s = { x }; return s.a;",
+    "Cell s = { 3 }; s.count = 2; s.a = x; return s.a;",
+    "Cell s = {}; s.half = plain(x); s = { x }; return s.a;",
+    "Cell s = {}; s.half = 2; return s.a * x;",
+    "Box b = {}; b.a = plain(x); return b.a * x;",
+    "Cell s = {}; s.k = plain(x); return s.a * x;",
     "float y = x; y = 2; return plain(y) + x;",
     "float y = plain(x); y = x; return y;",
     "float y = x; if (c) y = 2; else y = 3; return plain(y);",

@@ -95,6 +95,7 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "diagonal":     (lambda t: np.trace(t, 1, 1, 2) * t[:, :2, :2].trace(-1, 0, 1) * np.diagonal(t, 0, -1, 0).sum(0)[:2], (T,)),
     "norm":         (lambda t: np.linalg.norm(t, axis=2) * np.linalg.norm(t[0, 0]) / np.linalg.norm(t) + np.linalg.norm(t, axis=(0, 2)), (T,)),
     "norms":        (lambda t: np.linalg.norm(t, 1, 2, True) + np.linalg.norm(t, np.inf, 1)[:, None] + np.linalg.norm(t, -np.inf, 0), (T,)),
+    "apart":        (lambda t: t[K[2] % 2, :, K[0]] + t[K[2] % 2, None, 1:, K[0]].sum(2), (T,)),
     "dot":          (lambda a, m: np.dot(a, m[:, 0])[:, None] + np.tensordot(a, m, 1) + np.outer(a[0, :3], m[0]), (A, M)),
 }
 EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -207,6 +208,40 @@ def test_derivatives_are_those_of_differences() -> None:
 @pytest.mark.parametrize("start", range(0, len(NAMES), 10))
 def test_all_derivatives_are_those_of_differences(start: int) -> None:
     check_derivatives(NAMES[start : start + 10])
+
+
+def test_second_derivatives_at_zeros() -> None:
+    """Products of which one or two factors are zero, and powers of which exponents are."""
+    x, p = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 4.0]]), np.array([0.0, 1.0, 2.0])
+
+    def hessians(function: Any, at: Any) -> Any:
+        gradient, ways = graph.grad(function), []
+        for i in range(at.size):
+            along = np.eye(at.size)[i].reshape(at.shape)
+            ways.append(
+                (
+                    graph.grad(lambda z, d=along: (gradient(z) * d).sum())(at),
+                    graph.jvp(gradient, (at,), (along,))[1],
+                )
+            )
+        return [np.stack([way[k] for way in ways]) for k in (0, 1)]
+
+    def power(z: Any) -> Any:
+        return (z[0] ** z[1]).sum()
+
+    of_product, of_power = graph.jit(
+        lambda x, z: (hessians(lambda x: x.prod(1).sum(), x), hessians(power, z))
+    )(x, np.stack([x[0] + 1, p]))
+    wanted = np.zeros((2, 3, 2, 3))
+    for row, i, j in np.ndindex(2, 3, 3):
+        wanted[row, i, row, j] = 0 if i == j else np.delete(x[row], [i, j]).prod()
+    for found in of_product:
+        np.testing.assert_array_equal(found, wanted.reshape(6, 2, 3))
+    base = x[0] + 1
+    mixed = base ** (p - 1) * (1 + p * np.log(base))
+    for found in of_power:
+        np.testing.assert_allclose(np.diagonal(found[:3, 1]), mixed, rtol=1e-14)
+        np.testing.assert_allclose(np.diagonal(found[3:, 0]), mixed, rtol=1e-14)
 
 
 @pytest.mark.parametrize("at", [(0, 4), (3, 0), (0, -5), (-4, 0)])

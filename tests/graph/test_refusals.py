@@ -102,6 +102,20 @@ def test_torch_makes_no_tensors_of_traced_arrays(name: str) -> None:
             graph.jit(lambda x: function(torch, x))(array)
 
 
+def test_errors_go_to_other_processes() -> None:
+    """As those of a pool's workers do."""
+    for function, memory in (
+        (lambda x: x @ x, None),
+        (lambda x: bool(x[0, 0]), None),
+        (lambda x: np.exp(x).T @ x, 1),
+    ):
+        with pytest.raises(graph.GraphError) as caught:
+            graph.jit(function, memory=memory)(np.ones((3, 4)))
+        error = pickle.loads(pickle.dumps(caught.value))
+        assert type(error) is type(caught.value) and str(error) == str(caught.value)
+        assert vars(error) == vars(caught.value)
+
+
 def test_gradients_and_steps_refuse_the_same() -> None:
     p = [np.ones(3)]
     for run in (

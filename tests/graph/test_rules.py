@@ -39,6 +39,7 @@ PROGRAMS = {
     ),
     "slice_of_broadcast": (lambda x: np.broadcast_to(x[:, :1], (3, 4))[:, 1:] * 2, 5),
     "map_of_numbers": (lambda x: x * (np.exp(np.zeros_like(x)) + 1), 3),
+    "known_choice": (lambda x: np.where(np.zeros_like(x) > 1, x.T[:1].T, x * 2), 3),
     "gather_of_map": (lambda x: np.take_along_axis(np.exp(x) * 2, IDS, 1), None),
     "sum_of_repeated": (
         lambda x: (x * 3).sum(1) + (-x / 0.25).sum(1).sum() + np.broadcast_to(x, (5, 3, 4)).sum((0, 2)),

@@ -1,17 +1,24 @@
-"""Operators: on builtin types, of users, of interfaces.
+"""Operators: of users, of interfaces, assignments, `?:`.
 
-In: `a * v` with a float and a float3.   Out: Operator("*") on two float3, the scalar splatted.
+In: `p + q` with two structs.   Out: a call of their `operator+`.
 
-Operands are brought to their common type. A struct's operator is a function: a member `operator+`, a free
+builtin_operators.py has those of numbers. A struct's operator is a function: a member `operator+`, a free
 `operator+(A, B)`, or for a type parameter the method of IArithmetic and its kin that stands for it.
 """
 
 from __future__ import annotations
 
+from slangrad.check.calls.builtin_operators import (
+    COMPARISONS,
+    EQUALITIES,
+    LOGICAL,
+    apply_builtin,
+    is_literal,
+    literal_adapts,
+)
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import coerce, commit, plan, shown_type, stripped
+from slangrad.check.calls.coerce import coerce, commit, shown_type, stripped
 from slangrad.check.calls.convert import (
-    arithmetic_type,
     bool_like,
     common_type,
     convert,
@@ -22,7 +29,7 @@ from slangrad.check.calls.initializers import plan_literal
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
-from slangrad.check.interfaces.lookup import conformances, declared, member_candidates, tag_type
+from slangrad.check.interfaces.lookup import conformances, declared, member_candidates
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate
@@ -31,7 +38,6 @@ from slangrad.check.model.types import (
     ERROR,
     INT,
     INT64,
-    NULL,
     UINT64,
     Array,
     EnumType,
@@ -49,20 +55,12 @@ from slangrad.check.model.types import (
     pointer,
     stored,
     unstored,
-    with_element,
 )
 from slangrad.check.names.members import CALLABLE, value_member
 from slangrad.check.names.memory_rules import rules_of_place
 from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope, levels
 from slangrad.syntax import ast
-
-ARITHMETIC = {"+", "-", "*", "/", "%"}
-BITWISE = {"&", "|", "^"}
-SHIFTS = {"<<", ">>"}
-COMPARISONS = {"<", ">", "<=", ">="}
-EQUALITIES = {"==", "!="}
-LOGICAL = {"&&", "||"}
 
 # The requirements of the interfaces of the standard library that operators on a type parameter stand for.
 # fmt: off
@@ -125,7 +123,7 @@ def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: 
     listed = any(isinstance(stripped(operand), ast.InitializerList) for operand in operands)
     types = [] if listed else [value_type(operand) for operand in operands]
     if not listed and not any(isinstance(source, _DECLARED) for source in types):
-        kind = _builtin(scope, node, operator, operands)
+        kind = apply_builtin(scope, node, operator, operands)
         if kind is not None:
             return kind
     match = user_operator(scope, node, operator, operands)
@@ -134,7 +132,7 @@ def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: 
     if not listed:
         kind = _requirement(scope, node, operator, operands)
         if kind is None and any(isinstance(source, EnumType) for source in types):
-            kind = _builtin(scope, node, operator, operands)
+            kind = apply_builtin(scope, node, operator, operands)
         if kind is not None:
             return kind
     return report_no_operator(scope, node, operator, operands)
@@ -318,124 +316,6 @@ def _bring(scope: Scope, node: ast.Expression, kind: Type) -> bool:
     return True
 
 
-def is_literal(node: ast.Expression) -> bool:
-    """A number as written, also a negative one."""
-    node = stripped(node)
-    if isinstance(node, ast.Unary) and node.operator == "-":
-        return is_literal(node.operand)
-    return isinstance(node, (ast.IntLiteral, ast.FloatLiteral))
-
-
-# --- Builtin operators --------------------------------------------------------------------------------
-
-
-Typing = tuple[Type, ...]  # the type of the converted operands, their positions, and the type of the result
-
-
-def _builtin(
-    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
-) -> Type | None:
-    types = [value_type(side) for side in operands]
-    if operator == "+" and isinstance(types[-1], Pointer):
-        operands, types = operands[::-1], types[::-1]
-    typing = (
-        _typing(scope, operator, operands, types) if all(_is_builtin(scope, side) for side in types) else None
-    )
-    if typing is None:
-        return None
-    for operand, kind in zip(operands, typing[:-1]):
-        coercion = plan(scope, operand, kind, explicit=True)
-        if coercion is None:
-            return None
-        commit(scope, operand, coercion)
-    node.ref = checked.Operator(operator, tuple(operands))
-    return typing[-1]
-
-
-def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: list[Type]) -> Typing | None:
-    if len(types) == 1:
-        return _unary(scope, operator, *types)
-    if any(isinstance(kind, Pointer) for kind in types):
-        return _pointers(operator, *types)
-    if operator in SHIFTS:
-        return _shift(scope, *types)
-    common = _operand_type(scope, operator, operands)
-    if common is None:
-        return None
-    return common, common, bool_like(common) if operator in COMPARISONS | EQUALITIES else common
-
-
-def _is_builtin(scope: Scope, kind: Type) -> bool:
-    if isinstance(kind, (Scalar, Vector, Matrix, EnumType, Pointer)) or kind is NULL:
-        return True
-    return is_builtin_parameter(scope.checker, kind)
-
-
-def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -> Type | None:
-    left, right = (value_type(operand) for operand in operands)
-    if isinstance(left, EnumType) and left is right:
-        return left if operator in BITWISE | EQUALITIES | COMPARISONS else tag_type(scope.checker, left)
-    common = common_type(scope.checker, left, right)
-    if common is None:
-        common = _literal_adapts(scope, operands)
-    if common is None:
-        return None
-    if isinstance(common, EnumType):
-        common = tag_type(scope.checker, common)
-    element = element_of(common)
-    if operator in LOGICAL:
-        return with_element(common, BOOL)
-    if operator in ARITHMETIC | COMPARISONS:
-        return arithmetic_type(common)
-    if operator in BITWISE and isinstance(element, Scalar) and element.is_float:
-        return None
-    return common
-
-
-def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None:
-    """A number next to a type parameter, or to a vector of one, is of that type."""
-    for parameter_side, other in (operands, operands[::-1]):
-        kind = value_type(parameter_side)
-        parameter = is_builtin_parameter(scope.checker, element_of(kind))
-        if parameter and (is_literal(other) or value_type(other) is element_of(kind)):
-            return kind
-    return None
-
-
-def _shift(scope: Scope, left: Type, right: Type) -> Typing | None:
-    elements = [element_of(side) for side in (left, right)]
-    if any(isinstance(element, Scalar) and element.is_float for element in elements):
-        return None
-    result = arithmetic_type(left)
-    if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
-        result = with_element(right, element_of(result))
-    if isinstance(result, EnumType):
-        result = tag_type(scope.checker, result)
-    return result, with_element(result, element_of(arithmetic_type(right))), result
-
-
-def _pointers(operator: str, left: Type, right: Type) -> Typing | None:
-    if operator in COMPARISONS | EQUALITIES:
-        common = left if isinstance(left, Pointer) else right
-        return common, common, BOOL
-    if operator == "-" and left is right:
-        return (INT64,)
-    moves = operator in ("+", "-") and isinstance(right, Scalar) and right.is_integer
-    return (left,) if moves else None
-
-
-def _unary(scope: Scope, operator: str, kind: Type) -> Typing | None:
-    if isinstance(kind, Pointer) and operator != "!":
-        return None
-    if isinstance(kind, EnumType):
-        kind = kind if operator == "~" else tag_type(scope.checker, kind)
-    element = element_of(kind)
-    if operator == "~" and isinstance(element, Scalar) and (element.is_float or element is BOOL):
-        return None
-    rules = {"!": with_element(kind, BOOL), "~": kind, "-": arithmetic_type(kind), "+": arithmetic_type(kind)}
-    return (rules[operator],) * 2 if operator in rules else None
-
-
 # --- Assignment ---------------------------------------------------------------------------------------
 
 
@@ -561,7 +441,7 @@ def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
         return typed[0]
     common = common_type(scope.checker, *typed) if typed else None
     if common is None:
-        common = _literal_adapts(scope, arms) if typed else None
+        common = literal_adapts(scope, arms) if typed else None
     if common is None:
         types = " and ".join(f"'{kind}'" for kind in typed) or "two initializer lists"
         scope.checker.error("E0311", f"the arms of '?:' have no common type: {types}", node.span)

@@ -26,6 +26,7 @@ from slangrad.check.derivatives.flow import (
     Flow,
     Lost,
     Node,
+    Returned,
     Sources,
     Supposed,
     check_instances,
@@ -48,7 +49,7 @@ from slangrad.check.derivatives.memory_effects import (
     sees_bits,
 )
 from slangrad.check.derivatives.paths import follow
-from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
+from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field, set_object
 from slangrad.check.derivatives.versions import Version
 from slangrad.check.generics.signatures import declared_parameters, function_name
 from slangrad.check.interfaces.differentiable import field_references, field_type
@@ -77,9 +78,11 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
     backwards = turned(whole)
     active = reach(backwards, flow.inputs())
     # A result also depends on what a call without a derivative is passed: in `plain(plain(x))` the inner call loses it.
-    wanted = reach({**{lost: lost.inputs for lost in flow.lost}, **whole}, flow.outputs())
+    wanted = reach(
+        {**whole, **{lost: lost.inputs | whole.get(lost, set()) for lost in flow.lost}}, flow.outputs()
+    )
     behind = reach(backwards, flow.pointers())
-    reported: set[str] = set()
+    reported: set[object] = set()
     calls: list[Lost] = []
     for lost in flow.lost:
         if lost.pointer is not None and flow.leads_to_variables(lost.pointer):
@@ -87,10 +90,11 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
         if lost.stored_by is not None:
             calls += [lost] if lost.inputs & active else []
         elif (lost.stored or lost in wanted) and lost.inputs & (active | behind):
-            if not lost.in_value or lost.reason not in reported:
+            place = lost.reason if lost.in_value else (lost.node, lost.reason)
+            if place not in reported:
                 lost.allowed |= not lost.inputs & active
                 flow.report(declaration, lost)
-            reported.add(lost.reason)
+            reported |= {lost.reason, place}
     if calls and not declaration.span.source.is_library:
         checker.later.append(partial(flow.report_stores, declaration, calls))
     check_instances(flow, active, check_activity)
@@ -270,6 +274,7 @@ def _passed(flow: Flow, form: checked.FunctionCall) -> Iterator[_Passed]:
 def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> Sources:
     passed, function, checker = list(_passed(flow, form)), form.function, flow.checker
     inputs = {source for item in passed if not item.no_diff for source in item.sources}
+    inputs |= _through_lambdas(flow, form, passed)
     numbers = [item for item in passed if item.is_changed and flow.carries(value_type(item.node))]
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         kept = [number for number in numbers if not _loses(flow, node, form, number, inputs)]
@@ -280,6 +285,24 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.FunctionCall) -> 
     bits = [other for other in others if _takes_bits(flow, function, other.node)]
     written = [item.node for item in (*numbers, *bits)]
     return _call(flow, node, function, inputs, written, [other.node for other in others if other not in bits])
+
+
+def _through_lambdas(flow: Flow, form: checked.FunctionCall, passed: list[_Passed]) -> Sources:
+    """The results of lambdas that a call runs. The called one gets the arguments; one that is an argument may get all
+    others."""
+    results: set[Node] = set()
+    for item in passed:
+        kind = value_type(item.node)
+        if not isinstance(kind, LambdaType):
+            continue
+        results.add(Returned(kind.declaration))
+        others = [set() if other.no_diff else other.sources for other in passed if other is not item]
+        if item.node is form.this:
+            for parameter, sources in zip(kind.declaration.parameters, others):
+                flow.add({parameter}, sources)
+        else:
+            flow.add(set(kind.declaration.parameters), set().union(*others))
+    return results
 
 
 def _loses(
@@ -336,23 +359,40 @@ def _store(flow: Flow, node: ast.Expression, form: checked.Assignment) -> Source
 
 _VALUE = "put 'detach(...)' around what is stored if this is meant"
 _VARIABLE = "pass a variable, and store detach(...) of it if this is meant"
+_SETTER = "mark it as [Differentiable], or call it before the object has a derivative"
 
 
 def _stored(
     flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources, note: str = _VALUE
 ) -> bool:
     """Whether the derivative of a stored value is lost."""
+    reason = loses_derivative(flow.checker, flow.info, place)
+    if flow.supposed and is_required(place):
+        reason = None
+    if flow.carries(value_type(place)) and reason is not None:
+        through = pointer_of(place)
+        pointer = None if through is None else _sources(flow, through)
+        flow.store_behind(pointer or set(), sources)
+        flow.lost.append(Lost(reason, note, node, with_derivatives(sources), stored=True, pointer=pointer))
+    changed = None if reason is None else set_object(flow.checker, flow.info, place)
+    if changed is not None and reason is not None:
+        _lose_object(
+            flow,
+            Lost(reason, _SETTER, node, {flow.read(root) for root in root_of(changed)}),
+            changed,
+            sources,
+        )
     if not flow.carries(value_type(place)):
         _store_plain(flow, node, place, sources)
         return False
-    reason = loses_derivative(flow.checker, flow.info, place)
-    if reason is None or (flow.supposed and is_required(place)):
-        return False
-    through = pointer_of(place)
-    pointer = None if through is None else _sources(flow, through)
-    flow.store_behind(pointer or set(), sources)
-    flow.lost.append(Lost(reason, note, node, with_derivatives(sources), stored=True, pointer=pointer))
-    return True
+    return reason is not None
+
+
+def _lose_object(flow: Flow, lost: Lost, changed: checked.Base, sources: Sources) -> None:
+    """A setter without a derivative makes a constant of the whole object."""
+    flow.lost.append(lost)
+    flow.add({lost}, {source for source in sources if isinstance(source, Lost)})
+    _change(flow, [changed], {lost})
 
 
 def _store_plain(flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources) -> None:
@@ -425,8 +465,14 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
 
 
 def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
-    """What a lambda captures."""
+    """What a lambda captures. Its body is a part of the function: `_through_lambdas` adds what calls pass to it."""
     info: checked.FunctionInfo = flow.checker.info(form.function)
+    body = form.function.body
+    if info.level != "none" and body is not None and form.function not in flow.lambdas:
+        flow.lambdas.add(form.function)
+        inner = replace(flow, info=info, point=flow.point.copy(), result=Returned(form.function))
+        follow(inner, body, partial(_sources, inner))
+        flow.is_deferred |= inner.is_deferred
     return {flow.read(THIS if captured.name == "this" else captured) for captured in info.captures}
 
 

@@ -79,6 +79,13 @@ class Leaving:
     variable: Node
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The result of a lambda."""
+
+    function: ast.Function
+
+
 @dataclass(slots=True)
 class Flow:
     """`into[v]`: the sources of the value of v. `unordered`: the variables that have one version in the whole function.
@@ -96,6 +103,8 @@ class Flow:
     addressed: set[Node] = field(default_factory=set)
     has_order: bool = True  # of statements
     is_deferred: bool = False  # whether some statement is
+    result: Node = RESULT
+    lambdas: set[ast.Function] = field(default_factory=set)  # those whose bodies were visited
 
     def add(self, targets: Sources, sources: Sources) -> None:
         for target in targets:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slangrad.base.records import OfClass, kinds_of
-from slangrad.check.derivatives.flow import RESULT, Flow, Sources
+from slangrad.check.derivatives.flow import Flow, Sources
 from slangrad.check.derivatives.versions import Point
 from slangrad.syntax import ast
 
@@ -78,7 +78,7 @@ def _declarations(paths: Paths, node: ast.DeclarationStatement) -> None:
 
 def _return(paths: Paths, node: ast.Return) -> None:
     if node.value is not None:
-        paths.flow.add({RESULT}, paths.sources(node.value))
+        paths.flow.add({paths.flow.result}, paths.sources(node.value))
     paths.flow.leave()
 
 

@@ -109,6 +109,17 @@ def _accessed(
     return _of_whole(checker, info, form) or message
 
 
+def set_object(checker: Checker, info: checked.FunctionInfo, place: checked.Base) -> checked.Base | None:
+    """The object, one that stores derivatives, that a setter without a derivative changes at a store here."""
+    _, form = next(step for step in steps(place) if not isinstance(step[0], ast.Paren))
+    if not isinstance(form, (checked.PropertyAccess, checked.SubscriptAccess)) or form.base is None:
+        return None
+    setter = accessor(form.reference.declaration, "set")
+    if setter is None or checker.info(setter).is_differentiable or not checker.info(setter).mutating:
+        return None
+    return form.base if loses_derivative(checker, info, form.base) is None else None
+
+
 def is_required(place: checked.Base) -> bool:
     """Whether a place is behind a property or subscript that an interface requires, whose implementation is
     unknown."""

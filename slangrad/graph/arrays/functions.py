@@ -37,7 +37,7 @@ from slangrad.graph.ir.node import DType, make
 from slangrad.graph.ir.values import Operand
 
 
-def _reduction(name: str) -> Callable[..., Array]:
+def _total(name: str) -> Callable[..., Array]:
     def total(
         a: object,
         axis: object = None,
@@ -48,28 +48,28 @@ def _reduction(name: str) -> Callable[..., Array]:
     ) -> Array:
         return reduced(name, a, axis, dtype, out, keepdims, **rest)
 
-    def extremum(
+    return total
+
+
+def _in_type(name: str, dtype: ToDType) -> Callable[..., Array]:
+    """A reduction of one type, None for that of the array."""
+
+    def total(
         a: object, axis: object = None, out: object = None, keepdims: bool = False, **rest: object
     ) -> Array:
-        return reduced(name, a, axis, None, out, keepdims, **rest)
+        x = lifted(a) if dtype is None else lifted(a).astype(dtype)
+        return reduced(name, x, axis, dtype, out, keepdims, **rest)
 
-    return total if name in ("sum", "prod") else extremum
-
-
-def _truth(name: str) -> Callable[..., Array]:
-    def truth(
-        a: object, axis: object = None, out: object = None, keepdims: bool = False, **rest: object
-    ) -> Array:
-        return reduced(name, lifted(a).astype(bool), axis, bool, out, keepdims, **rest)
-
-    return truth
+    return total
 
 
 for _name in ("sum", "prod", "max", "min"):
     _functions = [getattr(np, spelling) for spelling in (_name, f"a{_name}") if hasattr(np, spelling)]
-    implements(*_functions, method=_name)(_reduction(_name))
-implements(np.any, method="any")(_truth("sum"))
-implements(np.all, method="all")(_truth("prod"))
+    implements(*_functions, method=_name)(
+        _total(_name) if _name in ("sum", "prod") else _in_type(_name, None)
+    )
+implements(np.any, method="any")(_in_type("sum", bool))
+implements(np.all, method="all")(_in_type("prod", bool))
 
 
 # --- sums

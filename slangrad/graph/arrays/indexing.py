@@ -1,4 +1,4 @@
-"""`x[...]` of traced arrays: views for integers and slices, a gather for an array of integers."""
+"""`x[...]` of traced arrays: views for integers and slices, a gather for arrays of integers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slangrad.graph.ir.values import Operand
 
 @implements(method="__getitem__")
 def indexed(x: Array, index: object) -> Array:
-    """NumPy's meaning of `x[index]`; at most one array of integers. GraphError (E1042) where it does not fit."""
+    """NumPy's meaning of `x[index]`. GraphError (E1042) where it does not fit."""
     parts = list(index) if isinstance(index, tuple) else [index]
     used = sum(1 for part in parts if part is not None and part is not Ellipsis)
     if used > x.ndim:
@@ -96,9 +96,10 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
         ((axis, index),) = gathers
         return take(x, index, axis)
     axes = [axis for axis, _ in gathers]
-    if axes != list(range(axes[0], axes[0] + len(axes))):
-        message = "arrays as indices of axes that are not neighbors cannot be traced"
-        raise GraphError("E1040", message, "transpose first")
+    together = list(range(axes[0], axes[0] + len(axes)))
+    if axes != together:
+        others = [i for i in range(x.ndim) if i not in axes]
+        x, axes = x.transpose([*others[: axes[0]], *axes, *others[axes[0] :]]), together
     if len(axes) == 2 and _counts_rows(gathers[0][1], gathers[1][1], x.shape[axes[0]]):
         return _of_each_row(x, gathers[1][1], axes[0])
     # Neighboring axes are one axis, whose index is computed.

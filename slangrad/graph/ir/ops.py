@@ -28,12 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log, pi
+from math import log, pi, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slangrad.graph.ir.node import Node
+from slangrad.graph.ir.types import wide_of
 from slangrad.graph.ir.values import Operand
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def _extreme(g: Array, y: Array, a: Array, b: Array) -> tuple[Operand, Operand]:
 
 
 def _power(g: Array, y: Array, x: Array, p: Array) -> tuple[Operand, Operand]:
-    slope = p * np.power(x, np.where(p == 0, 1, p - 1))
+    base = np.where(p == 0, np.where(x == 0, 1, x), x)  # 0 ** 0 is 1 beside it, too
+    slope = p * np.power(base, p - 1)
     positive = x > 0
     return g * slope, picked(positive, g * y * np.log(np.where(positive, x, 1)))
 
@@ -96,13 +98,24 @@ def _largest(g: Array, y: Array, x: Array) -> tuple[Operand]:
 
 
 def _prod(g: Array, y: Array, x: Array) -> tuple[Operand]:
-    """The product of the others, also where elements are zero."""
-    axes, is_zero = y.node_axes, x == 0
-    others = np.prod(np.where(is_zero, 1, x), axes)
-    zeros = is_zero.sum(axes)
-    of_zero = picked(zeros == 1, g * others)
-    of_others = _spread(picked(zeros == 0, g * others), y, x) / np.where(is_zero, 1, x)
-    return (np.where(is_zero, _spread(of_zero, y, x), of_others),)
+    """The product of the others. It consists of products alone, so it has derivatives of any order at zeros, too."""
+    axes = y.node_axes
+    order = [*axes, *(i for i in range(x.ndim) if i not in axes)]
+    turned = x.astype(wide_of(x.dtype)).transpose(order)
+    count = prod(x.shape[i] for i in axes)
+    others = _products_of_others(turned.reshape(count, *turned.shape[len(axes) :]))
+    others = others.reshape(turned.shape).transpose(np.argsort(order)).astype(x.dtype)
+    return (_spread(g, y, x) * others,)
+
+
+def _products_of_others(x: Operand) -> Operand:
+    """For each element along the first axis: its partner in the other half times the products of other pairs."""
+    half = len(x) // 2
+    if not half:
+        return np.ones_like(x)
+    a, b, rest = x[:half], x[half : 2 * half], x[2 * half :]
+    others = _products_of_others(np.concatenate([a * b, rest]))
+    return np.concatenate([others[:half] * b, others[:half] * a, others[half:]])
 
 
 def _spread(g: Array, y: Array, x: Array) -> Operand:

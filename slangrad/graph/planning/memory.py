@@ -45,17 +45,11 @@ class HolderLifetimes:
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlan:
-    """Offsets and the size are bytes. `steps`: those without needless copies; `alive`: the bytes at each step, with
-    these; `live`: the most of them."""
+    """Offsets and the size are bytes. `steps`: those without needless copies."""
 
     offsets: dict[Holder, int]
     size: int
     steps: list[PlanStep]
-    alive: list[int]
-
-    @property
-    def live(self) -> int:
-        return max(self.alive, default=0)
 
 
 def bytes_of(holder: Holder) -> int:
@@ -102,7 +96,7 @@ def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> ArenaPlan:
     for inner in reversed(within):  # an array inside of another one comes after it
         other, start = within[inner]
         offsets[inner] = offsets[other] + start
-    return ArenaPlan(offsets, size, [step for i, step in enumerate(steps) if i not in needless], lives.alive)
+    return ArenaPlan(offsets, size, [step for i, step in enumerate(steps) if i not in needless])
 
 
 def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:

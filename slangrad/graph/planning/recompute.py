@@ -85,7 +85,7 @@ def fitted(
         if memory.size <= limit:
             return tasks, memory
     search = _TaskSearch(outside, overwritten, limit)
-    search.run(tasks, memory)
+    search.run(tasks)
     if search.best is not None:
         return search.best
     least = search.least(memory.size)
@@ -116,20 +116,20 @@ class _TaskSearch:
         self._seconds = inf
         self._trials: dict[tuple[Drops, frozenset[Holder]], _Trial] = {}
 
-    def run(self, tasks: list[Task], memory: ArenaPlan) -> None:
-        living, least = memory.alive, memory.live
+    def run(self, tasks: list[Task]) -> None:
+        least: float = inf
         for _ in range(DEPTH):
-            drops = Drops(tasks, self._outside, self._overwritten, living)
+            lives = lifetimes(steps_in(tasks), self._outside)
+            if lives.live >= least:
+                return
+            least = lives.live
+            drops = Drops(tasks, self._outside, self._overwritten, lives.alive)
             trials = [
                 trial for choose in (drops.cheapest, drops.foremost) for trial in self._turn(drops, choose)
             ]
             if self.best is not None:
                 return
-            leanest = min(trials, key=attrgetter("live"))
-            if leanest.live >= least:
-                return
-            tasks, least = leanest.tasks, leanest.live
-            living = lifetimes(steps_in(tasks), self._outside).alive
+            tasks = min(trials, key=attrgetter("live")).tasks
 
     def _turn(self, drops: Drops, choose: Callable[[int], set[Holder]]) -> list[_Trial]:
         """The trials of all bounds but the limit, from low to high. Those near it are made first, until one fits."""

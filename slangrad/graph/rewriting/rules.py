@@ -139,6 +139,12 @@ def map_of_numbers(node: Node) -> Array | None:
         return constant(np.asarray(function(*values)).astype(node.dtype)).broadcast_to(node.shape)
 
 
+def known_choice(node: Node) -> Array | None:
+    """A choice by a number is one of its sides."""
+    condition = number(node.inputs[0]) if node.op == "where" else None
+    return None if condition is None else Array(node.inputs[1 if condition else 2])
+
+
 def gather_of_map(node: Node) -> Array | None:
     """Elements are picked before they are computed with, where fewer are picked. An index stays checked, by a
     gather that is left or by itself."""
@@ -424,6 +430,6 @@ def sum_of_nothing(node: Node) -> Array | None:
 FUNCTIONS: tuple[Replace, ...] = (
     sum_of_nothing,
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
-    map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
-    equal_to_extreme,
+    map_of_numbers, known_choice, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick,
+    sum_of_softmax, equal_to_extreme,
 )  # fmt: skip

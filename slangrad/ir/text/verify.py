@@ -46,7 +46,7 @@ class LegalIR:
 
 
 TAPE_OPS = frozenset({"tape_new", "tape_copy", "tape_free", "tape_store", "tape_add", "tape_load"})
-RECORD_OPS = frozenset({"load_record", "store_record"})  # made by spmd/records.py
+RECORD_OPS = frozenset({"load_record", "store_record", "add_records"})  # made by spmd/records.py
 AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "set_index", "add_index"})
 SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
@@ -233,7 +233,7 @@ def _request(v: _Verifier, op: Op) -> None:
 
 
 def _record(v: _Verifier, op: Op) -> None:
-    """All components of the records of the lanes, which follow each other; a mask is not taken."""
+    """All components of the records of the lanes, which follow each other, or begin at indices; a mask is not taken."""
     v.regions(op, 0)
     address = op.operands[0].type if op.operands else None
     v.require(isinstance(address, t.Pointer), f"{op.name} needs the address of lane 0", op)
@@ -250,6 +250,7 @@ CONTROL_RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "vjp": _request,
     "load_record": _record,
     "store_record": _record,
+    "add_records": _record,
 }
 assert CONTROL_RULES.keys() == CONTROL | REQUESTS | RECORD_OPS
 

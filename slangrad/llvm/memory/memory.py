@@ -4,6 +4,7 @@
     load %p, %mask : lanes<f32>      one consecutive access under a mask: the address is that of lane 0
     load %ps, %mask : lanes<f32>     a gather, because the address is lanes<ptr<f32>>
     load_record %p                   the structs of all lanes in one piece
+    add_records %p, %i, %x, %y       two elements of each lane in one piece, one lane after the other
 
 A bool takes a byte. Alignment is the scalar's, for lanes, too.
 """
@@ -18,7 +19,7 @@ from slangrad.ir.ops.core import Op, Value
 from slangrad.ir.ops.effects import local_bytes
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.memory.streaming import write_store
-from slangrad.llvm.text.emit import RegionEmitter, Rule, shuffled, splat
+from slangrad.llvm.text.emit import RegionEmitter, Rule, primitive, shuffled, splat
 from slangrad.llvm.text.type_names import memory_name, scalar_name, suffix
 from slangrad.llvm.text.writer import Writer, phi
 
@@ -271,19 +272,38 @@ def _load_record(e: RegionEmitter, op: Op) -> None:
 
 
 def _store_record(e: RegionEmitter, op: Op) -> None:
-    (p, *values), lanes = op.operands, e.names.lanes
-    count = len(values)
+    p, *values = op.operands
+    name, joined = _joined(e, values)
+    e.w.line(f"store {name} {joined}, {e.typed(p)}, align {_alignment(p)}")
+
+
+def _add_records(e: RegionEmitter, op: Op) -> None:
+    """One lane after the other, because several may add to the same elements."""
+    (p, index, *values), lanes = op.operands, e.names.lanes
+    scalar, count = scalar_type(values[0]), len(values)
+    name, joined = _joined(e, values)
+    row = f"<{count} x {e.names.of(scalar)}>"
+    for lane in range(lanes):
+        at = e.w.value(f"extractelement {e.typed(index)}, i64 {lane}")
+        start = f"{e.names.of(scalar)}, {e.typed(p)}, {e.names.of(scalar_type(index))} {at}"
+        place = e.w.value(f"getelementptr {start}")
+        old = e.w.value(f"load {row}, ptr {place}, align {scalar.size}")
+        part = shuffled(e, name, joined, range(lane * count, (lane + 1) * count))
+        new = primitive(e.w, "add", scalar, row, [old, part])
+        e.w.line(f"store {row} {new}, ptr {place}, align {scalar.size}")
+
+
+def _joined(e: RegionEmitter, values: Sequence[Value]) -> tuple[str, str]:
+    """All components of lane 0, then those of lane 1, and so on, with their type."""
+    count, lanes = len(values), e.names.lanes
     name = _record_type(values, count * lanes)
     scalar = name[name.rindex(" ") + 1 : -1]
     part = f"<{lanes} x {scalar}>"
     parts = [e.w.value(f"bitcast {e.typed(v)} to {part}") for v in values]
     joined = [shuffled(e, part, x, range(2 * lanes), y) for x, y in zip(parts[::2], [*parts[1::2], "poison"])]
     order = [(j % count) * lanes + j // count for j in range(count * lanes)]
-    if count == 2:
-        sorted_ = shuffled(e, f"<{2 * lanes} x {scalar}>", joined[0], order)
-    else:
-        sorted_ = shuffled(e, f"<{2 * lanes} x {scalar}>", joined[0], order, joined[1])
-    e.w.line(f"store {name} {sorted_}, {e.typed(p)}, align {_alignment(p)}")
+    pair = f"<{2 * lanes} x {scalar}>"
+    return name, shuffled(e, pair, joined[0], order, *joined[1:])
 
 
 def _record_type(values: Sequence[Value], length: int) -> str:
@@ -307,4 +327,5 @@ RULES: dict[str, Rule] = {
     "store": _store,
     "load_record": _load_record,
     "store_record": _store_record,
+    "add_records": _add_records,
 }
