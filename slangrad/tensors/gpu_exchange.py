@@ -20,7 +20,7 @@ from slangrad.runtime.device import Device, MemoryRegion, RegionItems
 from slangrad.runtime.memory import MemoryBlock
 from slangrad.tensors.buffer import BufferUsage, SharedView, runtime_of, shared_view
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import TORCH, is_torch_type
+from slangrad.tensors.torch_types import TORCH, dtype_of, is_torch_type, small_float_of, words_of
 from slangrad.tensors.transfer import shared_memory
 
 GPU_KIND, HOST_KIND = 2, 1  # kDLCUDA, kDLCPU
@@ -96,9 +96,11 @@ def torch_view(runtime: Device, region: MemoryRegion, owner: object, frozen: boo
         raise BufferError("this PyTorch does not have the GPU; use torch.from_numpy(tensor.to_numpy())")
     if frozen or min(region.strides, default=0) < 0:
         region, owner = copied(runtime, region)
-    tensor: HostValue = TORCH.as_tensor(_GpuItems(region, owner), device=place)
+    small = small_float_of(region.dtype)
+    seen = region if small is None else region._replace(dtype=words_of(small))
+    tensor: HostValue = TORCH.as_tensor(_GpuItems(seen, owner), device=place)
     runtime.precede(None)
-    return tensor
+    return tensor if small is None else tensor.view(dtype_of(small))
 
 
 def capsule(runtime: Device, region: MemoryRegion, owner: object, stream: int | None = None) -> object:

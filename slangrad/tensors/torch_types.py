@@ -128,9 +128,18 @@ def torch_tensor_of(array: AnyArray) -> HostValue:
     """A torch tensor over the array's memory; over a copy where PyTorch cannot use that as it lies."""
     if not array.flags.writeable or min(array.strides, default=0) < 0:
         array = array.copy()
-    element = SCALARS_BY_NAME.get(array.dtype.name)
-    if element in SMALL_FLOATS:
-        assert element is not None
-        words = array.view(np.int16 if element.bits == 16 else np.uint8)
-        return TORCH.from_numpy(words).view(dtype_of(element))
+    small = small_float_of(array.dtype)
+    if small is not None:
+        return TORCH.from_numpy(array.view(words_of(small))).view(dtype_of(small))
     return TORCH.from_numpy(array)
+
+
+def small_float_of(dtype: np.dtype[np.generic]) -> Scalar | None:
+    """The type of elements that PyTorch takes from no interface of arrays."""
+    element = SCALARS_BY_NAME.get(dtype.name)
+    return element if element in SMALL_FLOATS else None
+
+
+def words_of(small: Scalar) -> np.dtype[np.generic]:
+    """Integers of the size of a small float, which PyTorch has."""
+    return np.dtype(np.int16 if small.bits == 16 else np.uint8)
