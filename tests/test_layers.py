@@ -47,6 +47,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
+    ("api", "slangrad.api.devices.capture"),
     ("api", "slangrad.api.devices.features"),  # what a device can do
     ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()

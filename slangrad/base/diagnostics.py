@@ -181,7 +181,7 @@ CODES: dict[str, str] = {
     "E1049": "checkpoints of a training step",
     "E1050": "failure of the CUDA driver",
     "E1051": "GPU that is lost for this process",
-    "E1052": "call that a graph of PyTorch cannot record",
+    "E1052": "call that cannot be recorded",
     "E1053": "image file",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "kind or format of a texture or sampler",

@@ -152,6 +152,9 @@ class RepeatedCall:
     def __call__(self) -> HostValue:
         if self._generation.expired:
             self._bind()
+        runtime = self._calls.now.session.device.runtime
+        if runtime.recording is not None:
+            runtime.keep_recorded(self._kept)
         returned = self._run()
         return self._result if returned is None else returned
 

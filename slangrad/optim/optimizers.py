@@ -70,6 +70,7 @@ class Optimizer(ABC):
     """Parameters, settings (attributes that may be changed between steps), and state for each parameter. `tree`: the
     parameters as they were given; `names`: the way to each of them."""
 
+    counts_steps: ClassVar[bool] = False  # whether the numbers of a step depend on how many there were
     settings: ClassVar[tuple[str, ...]]
 
     def __init__(self, parameters: object) -> None:
@@ -109,7 +110,12 @@ class Optimizer(ABC):
 
     def step(self, gradients: Sequence[object] | Mapping[object, object] | None = None) -> None:
         """Move all parameters along their attached gradients, or along those given: in the form of the parameters,
-        or a list in their order."""
+        or a list in their order. CaptureError (E1052) in `device.capture()` for an optimizer whose steps differ."""
+        if self.counts_steps and self._parameters:
+            name = type(self).__name__
+            self._parameters[0].tensor.storage.runtime.refuse_recording(
+                f"steps of {name} depend on their number"
+            )
         by_parameter = self._gradients(gradients)
         numbers = (numbers_of_part for gradient in by_parameter for numbers_of_part in gradient.values())
         for part, update in self.advance(by_parameter):
@@ -270,6 +276,7 @@ class Adam(Optimizer):
 
     settings = ("lr", "betas", "eps", "weight_decay")
     decoupled: ClassVar[bool] = False
+    counts_steps = True
 
     def __init__(
         self,

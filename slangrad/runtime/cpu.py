@@ -167,6 +167,8 @@ class CpuDevice(Device):
             self._run_one_chunk(kernel, bytes(arguments), grid)
             return
         self.require_open()
+        if self.recording is not None and self.records(partial(self.launch, kernel, bytes(arguments), grid)):
+            return
         nx, ny, nz = grid
         if nx <= 0 or ny <= 0 or nz <= 0:
             check_grid(grid)
@@ -189,12 +191,18 @@ class CpuDevice(Device):
 
     def _launch_prepared(self, kernel: NativeKernel, arguments: bytes, grid: Grid, geometry: Grid) -> None:
         self.require_open()
+        if self.recording is not None and self.records(
+            partial(self._launch_prepared, kernel, arguments, grid, geometry)
+        ):
+            return
         self._launch_native(kernel, arguments, grid, geometry)
 
     def _run_one_chunk(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
         """A small launch: one chunk, with nothing counted, shared or added up."""
         if self.is_closed:
             raise DeviceClosedError
+        if self.recording is not None and self.records(partial(self._run_one_chunk, kernel, arguments, grid)):
+            return
         record = take_record()
         try:
             record.begin_one_chunk(kernel, self._tape_limit, grid, kernel.granularity)
@@ -299,6 +307,7 @@ class CpuDevice(Device):
         self.require_open()
         assert source.flags.c_contiguous, "only C-contiguous arrays are written"
         if source.nbytes:
+            self.refuse_recording("this call writes memory of the device")
             ctypes.memmove(address, source.ctypes.data, source.nbytes)
 
     def read(self, region: MemoryRegion) -> Array:
@@ -306,9 +315,12 @@ class CpuDevice(Device):
 
     def copy(self, target: int, source: int, size: int) -> None:
         self.require_open()
-        ctypes.memmove(target, source, size)
+        if not self.records(partial(self.copy, target, source, size)):
+            ctypes.memmove(target, source, size)
 
     def clear(self, region: MemoryRegion) -> None:
+        if self.records(partial(self.clear, region)):
+            return
         size = region.dtype.itemsize
         every_byte = MemoryRegion(
             region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8)
@@ -317,10 +329,12 @@ class CpuDevice(Device):
 
     def host_view(self, region: MemoryRegion, owner: object) -> Array:
         self.require_open()
+        self.refuse_recording("this call reaches memory of the device from the host")
         return np.asarray(RegionItems(region, owner)).view(region.dtype)
 
     def synchronize(self) -> None:
         """Launches are finished when they return."""
+        self.refuse_recording("this call waits for the device")
 
     def torch_has_computed(self) -> None:
         """Without this hint, threads of ours would share the processors with PyTorch's."""

@@ -12,9 +12,10 @@ The host reaches device memory only through `read`, `write`, `copy` and `clear`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
 from typing import NamedTuple
 
 import numpy as np
@@ -126,6 +127,26 @@ class DeviceClosedError(RuntimeError):
         super().__init__(f"error[{self.code}]: the device is closed")
 
 
+class CaptureError(RuntimeError):
+    """A call that cannot be part of recorded work, and what would have to change."""
+
+    code = "E1052"
+
+    def __init__(self, reason: str, recorder: str, cure: str) -> None:
+        super().__init__(f"error[{self.code}]: {reason}, so {recorder} cannot record it; {cure}")
+
+
+class Recording:
+    """Work of one thread that waits to be run, and the objects whose memory it uses."""
+
+    __slots__ = ("kept", "thread", "work")
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.work: list[Callable[[], None]] = []
+        self.kept: list[object] = []
+
+
 class DeviceMissing(Exception):
     """A device that this machine does not have; the text says which part is missing, and the cure."""
 
@@ -146,6 +167,7 @@ class Device(ABC):
     index = 0  # of a GPU
     place_of_torch: str | None = None  # the device of PyTorch's tensors in the same memory; None is the CPU
     threads = 1  # of the host that work on a launch at most
+    recording: Recording | None = None
     reaches_host = True  # whether kernels reach memory of the host, and the host that of the device
 
     def close(self) -> None:
@@ -167,6 +189,50 @@ class Device(ABC):
     def holds(self, home: object) -> bool:
         """Whether kernels reach memory of this home: a device, None for the host, "cuda:0" for PyTorch on that GPU."""
         return home in (None, self)
+
+    def records(self, work: Callable[[], None]) -> bool:
+        """Whether this thread records its work; then this piece is recorded, and not done."""
+        recording = self.recording
+        if recording is None or recording.thread != get_ident():
+            return False
+        recording.work.append(work)
+        return True
+
+    def keep_recorded(self, objects: object) -> None:
+        """Keep what recorded work uses, if this thread records."""
+        recording = self.recording
+        if recording is not None and recording.thread == get_ident():
+            recording.kept.append(objects)
+
+    def refuse_recording(self, reason: str) -> None:
+        """CaptureError while this thread records its work."""
+        recording = self.recording
+        if recording is not None and recording.thread == get_ident():
+            raise CaptureError(reason, "device.capture()", "do it before or after the with block")
+
+    def begin_recording(self) -> Recording:
+        """From now on this thread records launches, copies within the device and clearing, which `fixed` takes.
+        CaptureError if a thread records already."""
+        if self.recording is not None:
+            raise CaptureError(
+                "another capture of the device is open", "device.capture()", "let it end first"
+            )
+        self.recording = Recording()
+        return self.recording
+
+    def end_recording(self) -> None:
+        self.recording = None
+
+    def fixed(self, work: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """Recorded work as one function, for callers that run it many times."""
+        steps = tuple(work)
+
+        def run() -> None:
+            self.require_open()
+            for step in steps:
+                step()
+
+        return run
 
     @property
     def runtime(self) -> Device:

@@ -134,10 +134,25 @@ def with_memory(function):
     return inside
 
 
+def recordable(function):
+    """Work on a stream, its last argument; a stream that records keeps it for later."""
+
+    @wraps(function)
+    def inside(self, *arguments):
+        *inputs, stream = arguments
+        if stream not in self._graphs:
+            return function(self, *arguments)
+        self._graphs[stream].append(lambda other: getattr(self, function.__name__)(*inputs, other))
+        return (Result.CUDA_SUCCESS,)
+
+    return inside
+
+
 class FakeBindings:
     """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
     assembled."""
 
+    CUstreamCaptureMode = Names()
     CUdevice_attribute = CUjitInputType = CUpointer_attribute = CUfunction_attribute = Names()
 
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
@@ -154,6 +169,7 @@ class FakeBindings:
         self.waits = []  # pairs of streams: the one that waits, and the one that it waits for
         self.capturing = set()  # streams whose work is recorded
         self._recorded = {}  # the streams of events
+        self._graphs = {}  # what streams record, as functions of the stream of a launch
         self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
         self.pinned = pinned  # bytes that may be
         self._pinned = []
@@ -297,6 +313,7 @@ class FakeBindings:
         return (Result.CUDA_SUCCESS,)
 
     @with_memory
+    @recordable
     def cuMemcpyDtoDAsync(self, target, source, size, stream):
         assert self.arena.holds(source, size) and self.arena.holds(target, size)
         assert abs(target - source) >= size, "the driver copies no ranges that overlap"
@@ -304,16 +321,48 @@ class FakeBindings:
         return (Result.CUDA_SUCCESS,)
 
     @with_memory
+    @recordable
     def cuMemsetD8Async(self, address, value, size, stream):
         assert self.arena.holds(address, size)
         ctypes.memset(address, value, size)
         return (Result.CUDA_SUCCESS,)
 
     @with_memory
+    @recordable
     def cuMemsetD2D8Async(self, address, pitch, value, width, height, stream):
         assert pitch >= width and self.arena.holds(address, pitch * (height - 1) + width)
         for row in range(height):
             ctypes.memset(address + row * pitch, value, width)
+        return (Result.CUDA_SUCCESS,)
+
+    # --- graphs: lists of functions
+
+    def cuStreamBeginCapture(self, stream, mode):
+        assert mode == "CU_STREAM_CAPTURE_MODE_RELAXED" and stream not in self._graphs
+        self._graphs[stream] = []
+        return (Result.CUDA_SUCCESS,)
+
+    def cuStreamEndCapture(self, stream):
+        return Result.CUDA_SUCCESS, self._handle(self._graphs.pop(stream))
+
+    def cuStreamDestroy(self, stream):
+        assert stream not in self._graphs
+        return (Result.CUDA_SUCCESS,)
+
+    def cuGraphInstantiate(self, graph, flags):
+        return Result.CUDA_SUCCESS, self._handle(list(self._handles[graph]))
+
+    def cuGraphDestroy(self, graph):
+        self._handles[graph] = None
+        return (Result.CUDA_SUCCESS,)
+
+    def cuGraphExecDestroy(self, graph):
+        self._handles[graph] = None
+        return (Result.CUDA_SUCCESS,)
+
+    def cuGraphLaunch(self, graph, stream):
+        for step in self._handles[graph]:
+            assert step(stream)[0] == Result.CUDA_SUCCESS
         return (Result.CUDA_SUCCESS,)
 
     # --- code: what is linked is the PTX itself
@@ -359,11 +408,25 @@ class FakeBindings:
         if self.launches_without_memory:
             self.launches_without_memory -= 1
             return (Result.CUDA_ERROR_OUT_OF_MEMORY,)
-        self.launches += 1
-        self.used.append(stream)
         summed, compiled, function = self._handles[handle]
         flat = summed.flat
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
+        if stream in self._graphs:
+            sizes = layout_of(flat.arguments).size, LAUNCH.size
+            blocks = [
+                ctypes.create_string_buffer(ctypes.string_at(at, size), size)
+                for at, size in zip((arguments, launch), sizes)
+            ]
+            kept = (ctypes.c_void_p * 2)(*map(ctypes.addressof, blocks))
+
+            def again(other, blocks=blocks):
+                where = ctypes.addressof(kept)
+                return self.cuLaunchKernel(handle, gx, gy, gz, bx, by, bz, shared, other, where, extra)
+
+            self._graphs[stream].append(again)
+            return (Result.CUDA_SUCCESS,)
+        self.launches += 1
+        self.used.append(stream)
         nx, ny, nz, status, number, partials, rows, arena = LAUNCH.unpack(
             ctypes.string_at(launch, LAUNCH.size)
         )

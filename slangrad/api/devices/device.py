@@ -40,6 +40,7 @@ from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage,
 from slangrad.tensors.conversion import AnyArray, HostValue
 
 if TYPE_CHECKING:
+    from slangrad.api.devices import capture as CAPTURE
     from slangrad.api.devices import features as ABILITIES
     from slangrad.api.devices import reports as REPORTS
     from slangrad.api.functional.function import Function
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from slangrad.tensors import formats as FORMATS
 else:
     ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
+    CAPTURE = Late("slangrad.api.devices.capture")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
@@ -348,6 +350,16 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
             label=label,
         )
 
+    def capture(self) -> CAPTURE.CapturedCalls:
+        """A context. Calls of this thread inside are recorded and not run; `g()` runs them, on a GPU as one graph.
+
+        with device.capture() as g:
+            step(x, _result=y)
+        g()
+        """
+        captured: CAPTURE.CapturedCalls = CAPTURE.CapturedCalls(self)
+        return captured
+
     # --- Commands ---
 
     def create_command_encoder(self, queue: FENCES.CommandQueueType | None = None) -> COMMANDS.CommandEncoder:
@@ -378,6 +390,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
             )
         if command_buffer.device is not self:
             raise COMMANDS.CommandError("E1021", "the command buffer belongs to another device")
+        self.runtime.keep_recorded(command_buffer)
         command_buffer.run()
         self._submits += 1
         command_buffer.submitted(self._submits)

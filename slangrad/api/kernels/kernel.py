@@ -102,6 +102,7 @@ class ComputeKernel:
             error.about("launch", f"kernel '{self.name or self._pipeline.entry.name}'")
             raise
         if command_encoder is None:
+            self.device.runtime.keep_recorded((vars, parameters))
             self._launch(self._kernel, arguments, grid)
         else:
             COMMANDS.check_encoder(command_encoder, self.device, f"kernel '{self._pipeline.entry.name}'")

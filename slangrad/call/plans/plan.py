@@ -279,6 +279,8 @@ class CallPlan:
             self._refuse_overlaps(geometry, values, scalars)
         if scratch is not None:
             scratch.send()
+        if self._runtime.recording is not None:
+            self._runtime.keep_recorded(values)
         if 0 not in geometry.shape:
             packed = geometry.compiled.packer.pack(scalars)
             try:
@@ -304,6 +306,7 @@ class CallPlan:
         refuse_touched(touched, geometry.regions, scalars)
 
     def _take_scratch(self) -> ScratchBlock:
+        self._runtime.refuse_recording(f"'{self.call.name}' gives a number, or writes a value of Python")
         try:
             scratch = self._scratches.pop()
         except IndexError:

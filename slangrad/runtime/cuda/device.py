@@ -9,7 +9,7 @@ with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from math import prod
@@ -20,7 +20,7 @@ from slangrad.base.late import loaded_torch
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.arena import BLOCKS, Arena, PartialSums
-from slangrad.runtime.cuda.copies import Copies
+from slangrad.runtime.cuda.copies import CAPTURED, Copies
 from slangrad.runtime.cuda.driver import (
     OLDEST_CAPABILITY,
     OTHER_CONTEXT,
@@ -28,6 +28,7 @@ from slangrad.runtime.cuda.driver import (
     CudaUnavailable,
     load_driver,
 )
+from slangrad.runtime.cuda.graph import CudaGraph
 from slangrad.runtime.cuda.image import ARENA, ENTRY, FINISH, MEMORY, PRINTS, CudaKernel
 from slangrad.runtime.cuda.launch import (
     LAUNCH,
@@ -55,6 +56,7 @@ from slangrad.runtime.device import (
 from slangrad.runtime.memory import CachingAllocator, KnownMemory, MemoryBlock
 from slangrad.runtime.reports import OUT_OF_MEMORY, Printed, exception_of, no_room_for_frames
 
+NEEDS_HOST = "prints, checks numbers or addresses, or takes memory while it runs"
 LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
 
 
@@ -185,6 +187,8 @@ class CudaDevice(Device):
         driver misses it, because to set it takes as long as half a launch."""
         if self._status.error or self._driver.lost is not None or self.is_closed:
             self._report()
+        if self.recording is not None and self._records_launch(kernel, launch):
+            return
         if kernel.image.needs:
             self._supply(kernel, launch)
         self._driver.launched = kernel.name
@@ -193,6 +197,37 @@ class CudaDevice(Device):
             if error:
                 self._start_again(kernel, launch, error, stream)
         if kernel.image.synchronous or self._options.synchronous:
+            self._wait(())
+
+    def _records_launch(self, kernel: CudaKernel, launch: PreparedLaunch) -> bool:
+        own = launch.copied()
+
+        def run() -> None:
+            with self._stream as stream:
+                (error,) = own.run(stream)
+            if error:
+                raise self._driver.error("cuLaunchKernel", error)
+
+        if not self.records(run):
+            return False
+        if kernel.image.needs or kernel.image.synchronous:
+            self.refuse_recording(f"kernel '{kernel.name}' {NEEDS_HOST}")
+        return True
+
+    def fixed(self, work: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        self._enter()
+        with self._stream.recorded() as graphs:
+            for step in work:
+                step()
+        return CudaGraph(self._driver, graphs[0], self._run_graph)
+
+    def _run_graph(self, executable: object) -> None:
+        if self._status.error or self._driver.lost is not None or self.is_closed:
+            self._report()
+        with self._stream as stream:
+            self._driver.call("cuCtxSetCurrent", self._context)
+            self._driver.call("cuGraphLaunch", executable, stream)
+        if self._options.synchronous:
             self._wait(())
 
     def _start_again(self, kernel: CudaKernel, launch: PreparedLaunch, error: object, stream: object) -> None:
@@ -219,9 +254,7 @@ class CudaDevice(Device):
     def _supply(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
         """Have ready what a launch needs. Lines of different launches are not mixed: printed ones are written first."""
         needs = kernel.image.needs
-        self._stream.refuse_capture(
-            f"kernel '{kernel.name}' prints, checks addresses or takes memory while it runs"
-        )
+        self._stream.refuse_capture(f"kernel '{kernel.name}' {NEEDS_HOST}")
         self._enter()
         if PRINTS in needs:
             if self._prints is None:
@@ -264,6 +297,7 @@ class CudaDevice(Device):
         self._wait((LATER,))
 
     def _wait(self, notes: tuple[str, ...]) -> None:
+        self.refuse_recording("this call waits for the GPU")
         self._wait_for_all()
         self._tell(notes)
 
@@ -333,11 +367,14 @@ class CudaDevice(Device):
     def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         self._require_gpu()
         self._stream.refuse_capture("this call takes memory of the GPU")
-        return self.memory.allocate(size, zero)
+        block = self.memory.allocate(size, zero)
+        self.keep_recorded(block)
+        return block
 
     def write(self, address: int, source: Array) -> None:
         assert source.flags.c_contiguous, "only C-contiguous arrays are written"
         self._enter()
+        self.refuse_recording(CAPTURED)
         if source.nbytes:
             self._copies.to_gpu(address, source)
 
@@ -355,6 +392,7 @@ class CudaDevice(Device):
 
     def put(self, region: MemoryRegion, values: Array) -> None:
         self._enter()
+        self.refuse_recording(CAPTURED)
         if 0 in region.shape:
             return
         values = np.broadcast_to(values, region.shape)
@@ -374,6 +412,7 @@ class CudaDevice(Device):
 
     def _receive(self, target: Array, address: int) -> None:
         """Fill an array that is not empty, and tell what kernels have printed and reported."""
+        self.refuse_recording(CAPTURED)
         self._copies.to_host(target, address)
         self._tell((LATER,))
 
@@ -382,18 +421,20 @@ class CudaDevice(Device):
         if not size:
             return
         if abs(target - source) < size:  # the driver copies no ranges that overlap
-            block = self.memory.allocate(size)
+            block = self.allocate(size)
             self._move(block.address, source, size)
             source = block.address
         self._move(target, source, size)
 
     def _move(self, target: int, source: int, size: int) -> None:
+        if self.records(partial(self._move, target, source, size)):
+            return
         with self._stream as handle:
             self._driver.call("cuMemcpyDtoDAsync", target, source, size, handle)
 
     def clear(self, region: MemoryRegion) -> None:
         self._enter()
-        if 0 in region.shape:
+        if 0 in region.shape or self.records(partial(self.clear, region)):
             return
         start, run, dims = region.runs
         rows, pitch = dims.pop(0) if dims and dims[0][1] >= run else (1, run)

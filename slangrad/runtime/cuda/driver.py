@@ -73,18 +73,6 @@ class DeviceLost(CudaError):
         return DeviceLost(self.function, self.name, self.text, self.kernel)
 
 
-class CaptureError(RuntimeError):
-    """A call that cannot be part of a graph which PyTorch records."""
-
-    code = "E1052"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"error[{self.code}]: {reason}, so torch.cuda.graph cannot record it; make the call once before, pass "
-            "tensors of PyTorch on the GPU, and let calls return such tensors"
-        )
-
-
 class Driver:
     """Calls of the driver by name. The results are those of cuda-bindings without the error in front. `launched` is the
     name of the last kernel, `lost` the error that ended all."""
@@ -180,6 +168,11 @@ class Driver:
     def stream_of(self, raw: int) -> object:
         """A stream that another library has made."""
         return self._bindings.CUstream(raw)
+
+    def begin_capture(self, stream: object) -> None:
+        """Record what is put on a stream. Other threads may use the driver meanwhile."""
+        mode = self._bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self.call("cuStreamBeginCapture", stream, mode)
 
     def event(self) -> object:
         without_time = 2

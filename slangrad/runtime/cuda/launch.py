@@ -101,7 +101,10 @@ class PreparedLaunch:
         """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
         bytes of dynamic shared memory, `frame` those of the arena that each thread has."""
         block = ctypes.create_string_buffer(size)
-        self._blocks = block, ctypes.create_string_buffer(launch, len(launch))
+        self._blocks: tuple[ctypes.Array[ctypes.c_char], ...] = (
+            block,
+            ctypes.create_string_buffer(launch, len(launch)),
+        )
         self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
         self.arguments = memoryview(block).cast("B")
         blocks, threads = shape
@@ -116,6 +119,16 @@ class PreparedLaunch:
         if self._second is None or result[0]:
             return result
         return self._second(stream, self._address, 0)
+
+    def copied(self) -> PreparedLaunch:
+        """The same launch with blocks of its own."""
+        other = PreparedLaunch.__new__(PreparedLaunch)
+        other._blocks = tuple([ctypes.create_string_buffer(block.raw, len(block)) for block in self._blocks])
+        other._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, other._blocks))
+        other.arguments = memoryview(other._blocks[0]).cast("B")
+        other._address = ctypes.addressof(other._pointers)
+        other.frames, other._start, other._second = self.frames, self._start, self._second
+        return other
 
     def set_arena(self, address: int) -> None:
         _ADDRESS.pack_into(self._blocks[1], _ARENA_AT, address)

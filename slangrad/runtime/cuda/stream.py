@@ -12,13 +12,16 @@ before, it waits for the one before.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from slangrad.base.late import loaded_torch
 from slangrad.base.process.forks import WORK, kept_at_fork
-from slangrad.runtime.cuda.driver import CaptureError, Driver
+from slangrad.runtime.cuda.driver import Driver
+from slangrad.runtime.device import CaptureError
 
+CURE = "make the call once before, pass tensors of PyTorch on the GPU, and let calls return such tensors"
 NOT_CAPTURING = 0  # CU_STREAM_CAPTURE_STATUS_NONE
 
 
@@ -34,9 +37,12 @@ class Stream:
         self._lock = kept_at_fork(threading.RLock(), WORK)
         self._raw: int | None = None  # PyTorch's stream, as a number; None before PyTorch uses the GPU
         self._current: Callable[[int], int] | None = None
+        self._recorded: object = None  # the stream that records meanwhile
 
     def __enter__(self) -> object:
         self._lock.acquire()
+        if self._recorded is not None:
+            return self._recorded
         try:
             current = self._current or self._of_torch()
             if current is not None:
@@ -95,4 +101,21 @@ class Stream:
         with self as handle:
             self._driver.call("cuCtxSetCurrent", self._context)  # the default stream is that of a context
             if self._driver.call("cuStreamIsCapturing", handle) != NOT_CAPTURING:
-                raise CaptureError(reason)
+                raise CaptureError(reason, "torch.cuda.graph", CURE)
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[object]]:
+        """Record what is put on the stream inside. Other threads wait. Afterwards the list has the driver's graph."""
+        graphs: list[object] = []
+        with self:
+            recorded = self._driver.stream()
+            try:
+                self._driver.begin_capture(recorded)
+                self._recorded = recorded
+                try:
+                    yield graphs
+                finally:
+                    self._recorded = None
+                    graphs.append(self._driver.call("cuStreamEndCapture", recorded))
+            finally:
+                self._driver.call("cuStreamDestroy", recorded)

@@ -1,4 +1,7 @@
-"""Connections between workers: torch.distributed, and the errors where one of them is lost."""
+"""Connections between workers: torch.distributed, and the errors where one of them is lost.
+
+Arrays are NumPy's: memory of the host, which the backend for CPUs moves. A group for GPUs beside it is not used.
+"""
 
 from __future__ import annotations
 

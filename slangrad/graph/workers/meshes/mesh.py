@@ -238,6 +238,7 @@ def _started(timeout: float) -> tuple[int, int]:
             return 1, 0
         world = f"mesh: WORLD_SIZE is {workers}, but "
         try:
+            # For arrays of the host. A program with GPUs makes its own group, "cpu:gloo,cuda:nccl".
             DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
         except ImportError:
             raise GraphError(
