@@ -91,6 +91,8 @@ CODES: dict[str, str] = {
     "E0413": "unsuitable base",
     "E0414": "misplaced declaration",
     "E0415": "parameter of an extension that its target does not have",
+    "E0416": "default that is missing or never used",
+    "E0417": "unsuitable constraint",
     # E05  differentiability
     "E0501": "type without a derivative",
     "E0502": "not a function",

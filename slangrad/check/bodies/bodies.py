@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass, kinds_of
+from slangrad.check.bodies.headers import check_accessors, check_header
 from slangrad.check.bodies.nesting import check_nesting, check_parameters_of_extension
 from slangrad.check.bodies.statements import check_statements
 from slangrad.check.derivatives.activity import check_activity
@@ -113,6 +114,7 @@ def check_declaration(checker: Checker, declaration: ast.Declaration) -> None:
     """Check a declaration with all that is in it."""
     check_attributes(checker, declaration)
     check_modifiers(checker, declaration)
+    check_header(checker, declaration)
     RULES[type(declaration)](checker, declaration)
 
 
@@ -134,6 +136,7 @@ def _constructor(checker: Checker, node: ast.Constructor) -> None:
 
 def _accessors(checker: Checker, node: ast.Subscript | ast.Property) -> None:
     checker.info(node)
+    check_accessors(checker, node)
     for accessor in node.accessors:
         if accessor.name not in ("get", "set", "ref", "__atomic"):
             checker.error(

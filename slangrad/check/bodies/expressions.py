@@ -64,12 +64,13 @@ from slangrad.check.model.types import (
     Type,
     Vector,
     array_of,
+    tuple_of,
     unstored,
     vector,
 )
-from slangrad.check.names.constants import known_value, size_of
+from slangrad.check.names.constants import BY_LAYOUT, known_value, size_of
 from slangrad.check.names.members import fail, this_value
-from slangrad.check.names.memory_rules import layout_named, size_by_rules
+from slangrad.check.names.memory_rules import is_layout, layout_named
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.resolve import RULES, mark_type, refer, refer_whole
 from slangrad.check.names.scopes import Scope, enclosing_member_scope
@@ -176,10 +177,13 @@ def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
             scope.checker.error("E0302", f"{node.query} needs a type or a value", node.operand.span)
         return ERROR
     if node.layout is not None:
-        rules = layout_named(scope.checker, node.layout, scope.checker.resolve_type(scope, node.layout))
-        if rules and node.query != "countof":
-            node.ref = checked.Constant(size_by_rules(scope.checker, node, kind, rules))
+        layout = scope.checker.resolve_type(scope, node.layout)
+        if node.query != "countof" and is_layout(layout):
+            node.ref = checked.Constant(
+                size_of(scope.checker, node.query + BY_LAYOUT, tuple_of((kind, layout)))
+            )
             return INT
+        layout_named(scope.checker, node.layout, layout)
     node.ref = checked.Constant(size_of(scope.checker, node.query, kind))
     return INT
 

@@ -20,7 +20,11 @@ _HAS_NO_FIELDS = "an interface has no fields"
 # fmt: off
 _MISPLACED: dict[type[ast.Declaration], dict[type[ast.Declaration], tuple[str, str]]] = {
     ast.Extension: {ast.Variable: (_ADDS_NO_FIELDS, "make it static, or a property")},
-    ast.Interface: {ast.Variable: (_HAS_NO_FIELDS, "make it 'static const', or a property")},
+    ast.Interface: {
+        ast.Variable: (_HAS_NO_FIELDS, "make it 'static const', or a property"),
+        ast.Struct: ("a struct does not belong into an interface", "declare it outside, or an associatedtype"),
+        ast.Enum: ("an enum does not belong into an interface", "declare it outside, or an associatedtype"),
+    },
     ast.Struct: {
         ast.Interface: ("an interface does not belong into a struct", "declare it outside"),
         ast.Extension: ("an extension does not belong into a struct", "declare it outside"),

@@ -99,11 +99,20 @@ def _add_constraint(
         checker.error("E0410", message, constraint.span, "leave it out")
         return
     subject = checker.resolve_type(scope, constraint.subject)
+    if subject is not ERROR and not subject.abstract:
+        message = f"'{subject}' is known: a constraint is about a generic parameter"
+        checker.error("E0417", message, constraint.subject.span, "leave it out")
+        return
     for bound in constraint.bounds:
         if constraint.kind == "conforms":
             _add_bound(checker, declaration, info, subject, bound)
         else:
-            info.equalities.append((subject, checker.resolve_type(scope, bound)))
+            other = checker.resolve_type(scope, bound)
+            if interfaces_in(other):
+                message = f"no type is equal to '{other}', which is an interface"
+                checker.error("E0417", message, bound.span, "for types that conform to it, write ':'")
+                return
+            info.equalities.append((subject, other))
 
 
 _OPERATORS = {"equals": "==", "nonempty": ">="}

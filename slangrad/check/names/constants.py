@@ -21,6 +21,7 @@ from slangrad.check.model.packs import count_entries
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
+    LAYOUTS,
     NULL,
     Array,
     EnumType,
@@ -33,6 +34,7 @@ from slangrad.check.model.types import (
     Vector,
     array,
     is_pack,
+    tuple_of,
     vector,
 )
 from slangrad.check.model.values import Value, expanded_value, operate, type_query
@@ -188,14 +190,29 @@ _RULES: dict[type[ast.Expression], Callable[[Checker, OfClass], Value | None]] =
 # --- Sizes --------------------------------------------------------------------------------------------
 
 
+BY_LAYOUT = " by layout"  # behind `sizeof` or `alignof`: of a type and the layout, as a tuple
+
+
 def size_of(checker: Checker, query: str, kind: Type) -> Value:
     """`sizeof`, `alignof` or `countof` of a type, symbolic while the type is open."""
     if query == "countof":
         return _count(kind)
+    if query.endswith(BY_LAYOUT):
+        assert isinstance(kind, Tuple)
+        return _size_by_layout(checker, query, *kind.elements)
     if kind.abstract:
         return type_query(query, kind)
     size, alignment = layout(checker, kind)
     return alignment if query == "alignof" else size
+
+
+def _size_by_layout(checker: Checker, query: str, kind: Type, rules: Type) -> Value:
+    """`sizeof(T, Std430DataLayout)`, without padding after it; `alignof`. The layout may be a generic parameter."""
+    if kind.abstract or rules.abstract:
+        return type_query(query, tuple_of((kind, rules)))
+    assert isinstance(rules, StructType)
+    size, alignment = layout(checker, kind, LAYOUTS.get(rules.declaration.name, ""))
+    return alignment if query.startswith("alignof") else size
 
 
 def _count(kind: Type) -> Value:

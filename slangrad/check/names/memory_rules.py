@@ -27,7 +27,6 @@ from slangrad.check.model.types import (
     stored,
     unstored,
 )
-from slangrad.check.names.constants import layout
 from slangrad.check.names.places import value_type
 from slangrad.syntax import ast
 
@@ -58,7 +57,7 @@ def with_layout(
     first = arguments[0] if arguments else None
     if keeps_rules(declaration) and isinstance(first, Type):
         kind = _laid_out(checker, node, as_usual(checker, node, first), arguments[1:])
-        return [kind, *(argument for argument in arguments[1:] if not _is_layout(argument))]
+        return [kind, *(argument for argument in arguments[1:] if not is_layout(argument))]
     if any(isinstance(argument, Stored) for argument in arguments):
         if declaration.name not in KEEPING_VALUES or not declaration.span.source.is_library:
             message = f"an argument of '{declaration.name}' cannot say how memory is laid out"
@@ -78,14 +77,15 @@ def _laid_out(checker: Checker, node: ast.Expression, kind: Type, behind: list[E
     for argument in behind:
         rules = (
             layout_named(checker, node, argument)
-            if isinstance(argument, Type) and _is_layout(argument)
+            if isinstance(argument, Type) and is_layout(argument)
             else ""
         )
         kind = stored(kind, rules) if rules else kind
     return kind
 
 
-def _is_layout(argument: Entry) -> bool:
+def is_layout(argument: Entry) -> bool:
+    """Whether an argument is a layout of memory, or a parameter that may be one."""
     if isinstance(argument, ParameterType):
         return True
     if not isinstance(argument, StructType) or not argument.declaration.span.source.is_library:
@@ -98,24 +98,11 @@ def layout_named(checker: Checker, node: ast.Expression, kind: Type) -> str:
     if isinstance(kind, ParameterType):
         message = f"a layout that is a generic parameter, '{kind}', is not supported"
         checker.error("E9004", message, node.span, "name the layout")
-    elif isinstance(kind, StructType) and _is_layout(kind):
+    elif isinstance(kind, StructType) and is_layout(kind):
         return LAYOUTS.get(kind.declaration.name, "")
     elif kind is not ERROR:
         checker.error("E0402", f"'{kind}' is no layout of memory", node.span, f"for example {LIKE_C[1]}")
     return ""
-
-
-# --- Sizes ----------------------------------------------------------------------------------------------
-
-
-def size_by_rules(checker: Checker, node: ast.SizeOf, kind: Type, rules: str) -> int:
-    """`sizeof(T, Std430DataLayout)`, without padding after it; `alignof`."""
-    if kind.abstract:
-        message = f"{node.query} of '{kind}', which is not known here, by a layout is not supported"
-        checker.error("E9004", message, node.span, "ask for known types")
-        return 0
-    size, alignment = layout(checker, kind, rules)
-    return alignment if node.query == "alignof" else size
 
 
 # --- Places ---------------------------------------------------------------------------------------------

@@ -248,6 +248,10 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
             space.local(node.name) if isinstance(space, Scope) else declared(scope.checker, space, node.name)
         )
     ]
+    if not results:
+        for space in base.declarations:
+            inside = space if isinstance(space, Scope) else scope.checker.scope_of(space)
+            results += inside.used(node.name)
     functions = [result for result in results if isinstance(result.declaration, CALLABLE)]
     if functions:
         return OverloadMeaning(node.name, [Candidate(function.declaration, {}) for function in functions])

@@ -68,12 +68,19 @@ class Scope:
         results = [
             LookupResult(declaration, seen_inside(declaration)) for declaration in self.names.get(name, ())
         ]
-        return results + self._used(name)
+        return results + self.used(name)
 
-    def _used(self, name: str) -> list[LookupResult]:
+    def used(self, name: str) -> list[LookupResult]:
+        """The results in namespaces that are used here, and in those that these use."""
         if not self.usings:
             return []
-        spaces = [space for used in self.usings for space in used]
+        spaces = dict.fromkeys(space for used in self.usings for space in used)
+        pending = list(spaces)
+        while pending:
+            inner = [space for used in self.checker.scope_of(pending.pop()).usings for space in used]
+            new = [space for space in inner if space not in spaces]
+            spaces.update(dict.fromkeys(new))
+            pending += new
         return [
             LookupResult(declaration, {})
             for space in spaces
@@ -142,7 +149,7 @@ class NamespaceScope(Scope):
             for space in self.parts()
             for declaration in declared(self.checker, space, name)
         ]
-        return results + self._used(name)
+        return results + self.used(name)
 
     def parts(self) -> list[ast.Namespace]:
         assert self.parent is not None and self.owner is not None

@@ -97,7 +97,7 @@ def _stated(t: Type | None) -> Type:
 
 def _shift(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     value, amount = (place.get(f) for place in places)
-    return f.emit(name, value, operators.like(f, amount, value.type))
+    return operators.shifted(f, name, value, operators.like(f, amount, value.type))
 
 
 def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:

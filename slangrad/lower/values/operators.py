@@ -6,7 +6,19 @@ a > b   ->   less %b, %a          p + i   ->   offset %p, %i          p - q   ->
 from __future__ import annotations
 
 from slangrad.ir.data.layout import element_size
-from slangrad.ir.data.types import BOOL, I32, I64, U64, Lanes, Pointer, Scalar, Type, scalar_of, with_scalar
+from slangrad.ir.data.types import (
+    BOOL,
+    I32,
+    I64,
+    U32,
+    U64,
+    Lanes,
+    Pointer,
+    Scalar,
+    Type,
+    scalar_of,
+    with_scalar,
+)
 from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame
 
@@ -35,9 +47,21 @@ def apply(f: Frame, name: str, operands: list[Value], result: Type) -> Value:
     x, y = operands
     if name in ("<<", ">>") and x.type is not y.type:
         y = like(f, y, x.type)
+    if name in ("<<", ">>"):
+        return shifted(f, BINARY[name], x, y)
     if name in MIRRORED:
         return f.emit(MIRRORED[name], y, x)
     return f.emit(BINARY[name], x, y)
+
+
+def shifted(f: Frame, name: str, x: Value, count: Value) -> Value:
+    """Numbers of 8 and 16 bits are shifted as 32 bits, as in C: the count is modulo 32."""
+    scalar = scalar_of(x.type)
+    if scalar is None or scalar.bits >= 32:
+        return f.emit(name, x, count)
+    wide = with_scalar(x.type, I32 if scalar.kind == "signed" else U32)
+    amount = f.emit("convert", count, type=wide)
+    return f.emit("convert", f.emit(name, f.emit("convert", x, type=wide), amount), type=x.type)
 
 
 def _unary(f: Frame, name: str, x: Value) -> Value:

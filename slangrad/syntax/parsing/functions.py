@@ -293,7 +293,15 @@ class FunctionParser(StatementParser):
         accessor = ast.Accessor(word.span, word.text, word.span, None, None)
         accessor.attributes, accessor.modifiers, accessor.parent = attributes, tuple(modifiers), owner
         outer, self.container = self.container, accessor
+        opening = self.token
         parameters = self.parse_parameters(untyped=True) if self.kind == "(" else []
+        if len(parameters) > (word.text == "set"):
+            message = (
+                "'set' has one parameter, the new value"
+                if word.text == "set"
+                else f"'{word.text}' has no parameters"
+            )
+            raise self.error("E0324", message, opening.span)
         if word.text == "set":
             accessor.parameter = parameters[0] if parameters else self._new_value(word, accessor)
         if self.kind == "{":

@@ -64,6 +64,8 @@ class StatementParser(ExpressionParser):
             statement = parse(self)
         elif self.at_word("goto") and self.peek().kind == "name" and self.peek(2).kind == ";":
             raise self.error("E0201", "there is no 'goto'")
+        elif self.at_word("__requireCapability") and self.peek().kind == "(":
+            statement = self._parse_required_capability()
         elif self.kind == "name" and self.peek().kind == ":":
             statement = self._parse_labeled()
         elif self._begins_declaration():
@@ -75,6 +77,16 @@ class StatementParser(ExpressionParser):
             _labeled(statement).attributes = attributes
         self.leave()
         return statement
+
+    def _parse_required_capability(self) -> ast.Statement:
+        """`__requireCapability(name);` asks for a feature of another target: nothing here."""
+        start = self.advance()
+        self.advance()
+        while self.kind not in (")", ";", "end"):
+            self.advance()
+        self.expect(")", "after the capability")
+        self.expect_semicolon("the capability")
+        return ast.Block(self.span_from(start), [])
 
     def _begins_declaration(self) -> bool:
         """Does a declaration stand here, and not an expression?"""
