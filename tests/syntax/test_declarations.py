@@ -243,7 +243,7 @@ def test_interface():
         """
     )
     assert [f"{type(each).__name__} {each.name}" for each in i.members] == [
-        "Projection D",
+        "AssociatedType D",
         "Variable N",
         "Property count",
         "Function f",

@@ -17,6 +17,7 @@ ASSUMING = {
     "trace.py": "results as arrays of NumPy",
     "arrays/keywords.py": "the argument device= of NumPy's functions",
     "torch_bridge.py": "results as tensors of torch on the host",
+    "ir/devices.py": "arrays of the host, and copies for other devices",
     "ir/values.py": "arguments, which are refused on other devices",
     "lowering/library.py": "products by libraries for CPUs",
     "weights.py": "files",
