@@ -78,7 +78,7 @@ class Widening:
         return replace(callee, attributes={**function.attributes, "lanes": self.count})
 
     def _all_ops(self, b: Builder, region: Region) -> None:
-        self.adjacent = adjacent_adds(region, lambda value: self.forms.shape(value).is_uniform)
+        self.adjacent = adjacent_adds(region, lambda value: self.forms.shape(value).is_uniform, self.is_used)
         self.ops(b, region)
 
     def ops(self, b: Builder, region: Region) -> None:

@@ -9,7 +9,8 @@ A load moves up to the first one of its record, a store down to the last; nothin
 memory in a way that could tell. Which lanes are neighbors is decided when the op is widened. One-lane
 kernels keep scalar ops.
 
-Adds to such components wait for the last one of their record, and a lane makes them as one add (`adjacent_adds`).
+An add to one component waits until the last component of its record. Then each lane adds to all of them at once
+(`adjacent_adds`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from slangrad.ir.data.types import BOOL, Pointer, Scalar, Type, component, is_ag
 from slangrad.ir.ops.core import Function, MadeBy, Op, Region, Value, number_of
 from slangrad.ir.ops.effects import effect_of
 from slangrad.ir.ops.primitives import PURE, WRITE
+from slangrad.ir.ops.type_rules import scalar_type
 
 MOST_COMPONENTS = 4
+MOST_TERMS = 16  # of an index, so that it is found in few steps what two indices differ by
 
 
 @dataclass(slots=True)
@@ -185,11 +188,19 @@ class _Element:
         return self.base is other.base and self.number + 1 == other.number and self.sum == other.sum
 
 
-def adjacent_adds(region: Region, is_uniform: Callable[[Value], bool]) -> dict[Op, tuple[Op, ...]]:
-    """By each of its ops, the adds to elements that follow each other, which no other thread reaches meanwhile.
-    Elements of two lanes are the same or all different. Only arithmetic lies between the adds."""
+def adjacent_adds(
+    region: Region, is_uniform: Callable[[Value], bool], is_used: Callable[[Value], bool]
+) -> dict[Op, tuple[Op, ...]]:
+    """By each of its ops, the adds to elements that follow each other, which no other thread reaches meanwhile. Nothing
+    uses their old values. Elements of two lanes are the same or all different. Only arithmetic lies between the
+    adds."""
     rows: dict[Op, tuple[Op, ...]] = {}
-    for run in _runs(region, region.makers.get, is_uniform):
+
+    def element(op: Op) -> _Element | None:
+        is_add = op.name == "atomic" and not is_used(op.results[0])
+        return _element(op, region.makers.get, is_uniform) if is_add else None
+
+    for run in _runs(region, element):
         for start in range(0, len(run), MOST_COMPONENTS):
             row = tuple(run[start : start + MOST_COMPONENTS])
             if len(row) > 1:
@@ -197,12 +208,12 @@ def adjacent_adds(region: Region, is_uniform: Callable[[Value], bool]) -> dict[O
     return rows
 
 
-def _runs(region: Region, made_by: MadeBy, is_uniform: Callable[[Value], bool]) -> Iterator[list[Op]]:
+def _runs(region: Region, element_of: Callable[[Op], _Element | None]) -> Iterator[list[Op]]:
     run, last = list[Op](), None
     for op in region.ops:
         for inner in op.regions:
-            yield from _runs(inner, made_by, is_uniform)
-        element = _element(op, made_by, is_uniform) if op.name == "atomic" else None
+            yield from _runs(inner, element_of)
+        element = element_of(op)
         if element is None and effect_of(op) == PURE and not op.regions:
             continue
         if last is None or element is None or len(run) == last.step or not last.is_before(element):
@@ -221,9 +232,13 @@ def _element(op: Op, made_by: MadeBy, is_uniform: Callable[[Value], bool]) -> _E
         return None
     if address is None or address.name != "offset" or not is_uniform(address.operands[0]):
         return None
+    if scalar_type(address.operands[1]).bits < 64:  # a narrow index may begin again at 0 within a row
+        return None
     terms, number, step = Counter[Value](), 0, 0
     pending = [address.operands[1]]
     while pending:
+        if len(pending) + terms.total() > MOST_TERMS:
+            return None
         value = pending.pop()
         constant, maker = number_of(value, made_by), made_by(value)
         if constant is not None:

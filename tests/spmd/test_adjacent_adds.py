@@ -28,6 +28,7 @@ func @kernel() -> () {{kernel=true}} {{
   %i = convert %i32 : i64
   %step = const {step} : i64
   %row = mul %i, %step
+  %row32 = convert %row : i32
   %two = const 2.0 : {number}
   %v0 = mul %x, %two
   %v1 = add %x, %two
@@ -57,6 +58,11 @@ def below(limit: float, body: str, name: str) -> str:
     return limited + f"  if %is{name} {{" + body + "\n  yield } { yield }"
 
 
+# 2^40 times a row, which is 0, as a sum of so many terms.
+DOUBLED = "  %zero = const 0 : i64\n  %d0 = mul %i, %zero" + "".join(
+    f"\n  %d{k + 1} = add %d{k}, %d{k}" for k in range(40)
+)
+
 # The text, how far rows are apart, and how many adds of each lane become one.
 CASES = {
     "one": (adds(0), 4, []),
@@ -72,6 +78,9 @@ CASES = {
     "behind a load": (add(0) + "\n  %y = load %x_at : {number}" + add(1), 4, []),
     "in some lanes": (below(1.0, adds(0, 1, 2, 3), "a"), 4, [4]),
     "in few lanes": (below(1.0, below(-2.0, adds(0, 1), "b"), "a"), 2, [2]),
+    "whose old values are used": (adds(0, 1) + "\n  %old = add %o0, %o1\n  store %x_at, %old", 2, []),
+    "at indices of 32 bits": (adds(0, 1).replace("i64", "i32").replace("%row", "%row32"), 2, []),
+    "at indices of many terms": (DOUBLED + adds(0, 1).replace("%row", "%d40"), 2, []),
     "at a place for all lanes": (adds(0, 1).replace("%row", "%step"), 4, []),
 }
 
