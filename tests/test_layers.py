@@ -32,6 +32,7 @@ LATE_MODULES = {
     ("graph", "scipy.sparse"),
     ("graph", "safetensors"),  # weights on disk
     ("graph", "safetensors.numpy"),
+    ("graph", "slangrad.torch_jobs"),  # whether torch follows a tensor that a graph captures
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
     ("graph", "slangrad.graph.workers.connections.links"),  # several workers
     ("graph", "slangrad.graph.workers.checkpoints.storage"),  # checkpoints

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from slangrad.ir.analyses.addresses import NonEscapingMemory
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, Rule
-from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Scalar, Type, pointer, pointer_of
+from slangrad.ir.data.types import F32, NARROW_FLOATS, Scalar, Type, pointer, pointer_of
 from slangrad.ir.ops.core import Function, Op, Region, Value
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
@@ -25,7 +25,7 @@ EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "
 COMPARED = ("less", "less_equal", "equal", "not_equal")
 
 
-def halves_as_floats(function: Function, halves: Sequence[Scalar] = (F16, *SMALL_FLOATS)) -> Function:
+def halves_as_floats(function: Function, halves: Sequence[Scalar] = NARROW_FLOATS) -> Function:
     """The function with its values and local arrays of the small floats as floats."""
     if not any(value.type in halves for value in (*function.region.parameters, *function.region.makers)):
         return function

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
-from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Scalar
+from slangrad.ir.data.types import F32, NARROW_FLOATS, Scalar
 from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.ir.ops.effects import effect_of_call
 from slangrad.ir.ops.primitives import INEXACT
@@ -88,7 +88,7 @@ def _stays(op: Op, approximated: Set[str]) -> bool:
 def _key(op: Op) -> tuple[str, Scalar]:
     """The function of the library, which has none for halves."""
     t = scalar_type(op.operands[0])
-    return op.name, F32 if t in (F16, *SMALL_FLOATS) else t
+    return op.name, F32 if t in NARROW_FLOATS else t
 
 
 def _name(key: tuple[str, Scalar]) -> str:

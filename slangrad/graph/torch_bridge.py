@@ -22,9 +22,7 @@ from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, new_input, substituted, topological_order
 from slangrad.graph.ir.values import ArrayValue, is_torch
 from slangrad.graph.trace import CallArguments, Jitted, is_result, traced
-from slangrad.torch_jobs import Outputs, Tensors, TorchJob, apply, is_followed, is_seen
-
-__all__ = ["called", "from_numpy", "is_followed"]
+from slangrad.torch_jobs import Outputs, Tensors, TorchJob, apply, is_seen
 
 
 def from_numpy(array: np.ndarray) -> ArrayValue:

@@ -22,7 +22,7 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.gradient import compute_gradient
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.calls import results_of
-from slangrad.graph.ir.devices import host_array, is_on_host, on_device
+from slangrad.graph.ir.devices import host_array, on_device, put
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input
@@ -436,11 +436,8 @@ class _Planned:
             recording.exchange(message.name, nbytes, message.start, message.stop)
 
     def run(self, call: CallArguments, updates: Updates) -> PyTree:
-        settings = updates[0][1].settings  # into memory that stays, so no call is bound anew
-        if is_on_host(self._device):
-            self._settings.host_view()[...] = settings
-        else:
-            self._settings.copy_from_numpy(np.asarray(settings, np.float64))
+        settings = np.asarray(updates[0][1].settings, np.float64)
+        put(self._settings, settings)  # memory that stays, so no call is bound anew
         batch = (as_tensor(self._device, on_device(self._device, array)) for array in call.arrays)
         if self._is_dense:
             batch = (x if layout_of(x).is_dense else copied(x) for x in batch)

@@ -55,9 +55,8 @@ BATCHES_A_THREAD = 4  # at least
 # Nanoseconds, measured on a two-core virtual machine; they decide how many threads work, never the results.
 CALL_COST = 1_000
 SHORT_BATCH = 5_000
-LONG_BATCH = (
-    20_000  # threads that take shorter ones in turn wait for the counter, and for lines of other caches
-)
+# Threads that take shorter batches in turn wait for the counter, and for lines of each other's caches.
+LONG_BATCH = 20_000
 WORTH_A_HELPER = 50_000
 WORTH_A_MEMBER = 10_000  # of a team that is awake
 BETWEEN_SIGNALS = 5_000_000
@@ -240,7 +239,7 @@ class CpuDevice(Device):
             elif geometry[2] == 1:
                 kernel.run(arguments, record.address, 0)
             else:
-                self._run_chunks(kernel, arguments, record, failures)
+                _ChunkRun(kernel, arguments, record, failures).all_chunks(self.threads)
         finally:
             raised = _close(record, failures)
         if raised is not None:
@@ -269,21 +268,11 @@ class CpuDevice(Device):
             raise HOST_MEMORY.no_room(wanted) from None
         launch.partials, launch.partial_size = partials.address, size
         with _ordered if size % ALIGNMENT else nullcontext():  # others may add to the same memory
-            self._run_chunks(kernel, arguments, record, failures, is_fixed=True)
+            run = _ChunkRun(kernel, arguments, record, failures, has_sums=True)
+            run.all_chunks(self.threads)
         if kernel.run_reduce is not None and not record.shared.stop:
             with _ordered:
                 kernel.run_reduce(arguments, record.address, batches)
-
-    def _run_chunks(
-        self,
-        kernel: NativeKernel,
-        arguments: bytes,
-        record: LaunchRecord,
-        failures: Failures,
-        is_fixed: bool = False,
-    ) -> None:
-        run = _ChunkRun(kernel, arguments, record, failures, is_fixed)
-        run.all_chunks(1 if kernel.ordered else self.threads)
 
     def _launch_python(self, kernel: PythonKernel, arguments: bytearray, grid: Grid) -> None:
         record = take_record()
@@ -353,9 +342,9 @@ def _batches(record: LaunchRecord) -> int:
 
 
 class _ChunkRun:
-    """A launch of several chunks in progress, taken by batches. `is_fixed`: each batch has sums of its own."""
+    """A launch of several chunks in progress, taken by batches. `has_sums`: each batch has sums of its own."""
 
-    __slots__ = ("_arguments", "_failures", "_is_fixed", "_kernel", "_lock", "_record")
+    __slots__ = ("_arguments", "_failures", "_has_sums", "_kernel", "_lock", "_record")
 
     def __init__(
         self,
@@ -363,13 +352,13 @@ class _ChunkRun:
         arguments: bytes,
         record: LaunchRecord,
         failures: Failures,
-        is_fixed: bool = False,
+        has_sums: bool = False,
     ) -> None:
         self._kernel = kernel
         self._arguments = arguments
         self._record = record
         self._failures = failures
-        self._is_fixed = is_fixed
+        self._has_sums = has_sums
         self._lock = threading.Lock()
 
     def all_chunks(self, threads: int) -> None:
@@ -381,8 +370,8 @@ class _ChunkRun:
         left = -(-(launch.chunks - self._record.shared.next) // launch.batch)
         is_team = bool(self._kernel.share) and TEAM.is_awake()
         worth = spent * left // (WORTH_A_MEMBER if is_team else WORTH_A_HELPER)
-        helpers = max(0, min(threads - 1, left, worth))
-        if helpers and not self._is_fixed:
+        helpers = 0 if self._kernel.ordered else max(0, min(threads - 1, left, worth))
+        if helpers and not self._has_sums:
             factor = max(1, min(LONG_BATCH // max(spent, 1), left // (BATCHES_A_THREAD * (helpers + 1))))
             launch.batch, spent = factor * launch.batch, factor * spent
         portion = max(1, BETWEEN_SIGNALS // max(spent, 1))

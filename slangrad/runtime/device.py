@@ -224,7 +224,7 @@ class Device(ABC):
         self.recording = None
 
     def fixed(self, work: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """Recorded work as one function, for callers that run it many times."""
+        """Make one function of recorded work. A caller may run it many times."""
         steps = tuple(work)
 
         def run() -> None:

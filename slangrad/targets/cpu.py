@@ -15,7 +15,7 @@ from slangrad.backends import BACKENDS, load_object_code
 from slangrad.base.source import Line
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.ir.data.layout import layout_of
-from slangrad.ir.data.types import F16, SMALL_FLOATS
+from slangrad.ir.data.types import NARROW_FLOATS, SMALL_FLOATS
 from slangrad.ir.ops.core import Function, Program
 from slangrad.ir.text import verify
 from slangrad.ir.text.printer import function_lines
@@ -107,9 +107,7 @@ def _cleaned(foreseen: Foreseen, context: PassContext) -> tuple[Function, Functi
 
 
 def _for_machine(function: Function, machine: TargetMachine) -> Function:
-    return halves_as_floats(
-        function, SMALL_FLOATS if machine.features.half_arithmetic else (F16, *SMALL_FLOATS)
-    )
+    return halves_as_floats(function, SMALL_FLOATS if machine.features.half_arithmetic else NARROW_FLOATS)
 
 
 def _lanes_for(function: Function, machine: TargetMachine, wanted: int) -> int:

@@ -114,12 +114,11 @@ def test_machine_code_that_a_driver_refuses_is_made_anew(options, ptxas):
 
 
 def test_without_ptxas_the_driver_makes_the_code(options, monkeypatch):
-    monkeypatch.setattr(machine_code, "ptxas", lambda: None)
     image = CudaImage("k", 8, b"ptx", "sm_90")
-    assert keep_ahead(options.store, image) == 0
-    monkeypatch.setattr(machine_code, "ptxas", lambda: "/bin/false")
-    assert keep_ahead(options.store, image) == 0
-    assert options.store.get(ahead_key(image)) is None
+    for program in (None, "/bin/false"):
+        monkeypatch.setattr(machine_code, "ptxas", lambda program=program: program)
+        keep_ahead(options.store, image)
+        assert options.store.get(ahead_key(image)) is None
 
 
 def test_keys_do_not_depend_on_the_machine_that_fills_the_cache(options):

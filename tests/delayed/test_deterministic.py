@@ -58,7 +58,7 @@ def test_kernels_that_are_refused(body):
 
 @pytest.mark.parametrize("grid", [(400, 1, 1), (20, 5, 4)])
 def test_sums_that_may_not_wait_are_made_in_order(grid):
-    """Where two sums share memory, one thread makes both in the order of the threads, as one on the CPU does."""
+    """Two sums share memory, so one thread makes both. It takes the threads in their order, as the CPU does."""
     text = (
         HEAD
         + PARAMETERS.replace("uniform int* k", "uniform uint at")

@@ -351,7 +351,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
         )
 
     def capture(self) -> CAPTURE.CapturedCalls:
-        """A context. Calls of this thread inside are recorded and not run; `g()` runs them, on a GPU as one graph.
+        """Record calls. The device records the calls that this thread makes in the block, and does not run them.
+        `g()` runs them, on a GPU as one graph.
 
         with device.capture() as g:
             step(x, _result=y)

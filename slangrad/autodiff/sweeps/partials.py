@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from slangrad.ir.building.builder import Builder
-from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Type, scalar_of, with_scalar
+from slangrad.ir.data.types import F32, NARROW_FLOATS, Type, scalar_of, with_scalar
 from slangrad.ir.ops.core import Attributes, Op, Value
 from slangrad.ir.ops.formula import Choice, Formula, Partial
 from slangrad.ir.ops.primitives import INEXACT, PRIMITIVES
@@ -24,7 +24,7 @@ def partials_of(b: Builder, op: Op, touched: Sequence[Formula]) -> Sequence[Part
     row = PRIMITIVES[op.name]
     assert callable(row.partials), op.name
     t = op.results[0].type
-    if op.name not in INEXACT or scalar_of(t) not in (F16, *SMALL_FLOATS):
+    if op.name not in INEXACT or scalar_of(t) not in NARROW_FLOATS:
         return row.partials(*touched)
     wide = [_converted(b, formula, with_scalar(t, F32)) for formula in touched]
     return [_rounded(b, slope, t) for slope in row.partials(*wide)]

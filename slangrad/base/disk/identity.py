@@ -1,7 +1,7 @@
-"""This compiler, as part of the keys of what it keeps on disk.
+"""The compiler's version, which is a part of all keys on disk.
 
-It is a digest of the compiler's own texts, so a folder of kernels can be moved to another machine. To read all of them
-takes longer than a warm start may. So the digest is kept, under the names, sizes and times of change of the files.
+The version is a digest of the compiler's own texts, so a folder of kernels can be moved to another machine. A warm
+start has no time to read all texts. So the digest is kept, under the names, sizes and times of change of the files.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.values import ArrayValue, is_torch, resolved, seen_as
 
-TORCH = Late("slangrad.graph.torch_bridge")
+TORCH_JOBS = Late("slangrad.torch_jobs")
 
 
 class Captured:
@@ -45,7 +45,7 @@ class Captured:
         """`value`, for a plan that no derivative of torch follows. GraphError (E1043) for a tensor with a tangent, and
         for one of a transform of torch.func, which the result would lose."""
         value = self.value
-        if is_torch(value) and TORCH.is_followed(value):
+        if is_torch(value) and TORCH_JOBS.is_followed(value):
             message = "torch follows a tensor that is no argument of the function, as a dual level does"
             raise GraphError("E1043", message, "make it an argument, or x.detach()")
         return value

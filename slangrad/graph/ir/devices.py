@@ -38,7 +38,11 @@ def host_array(tensor: spy.Tensor) -> np.ndarray:
 
 def overwrite(target: spy.Tensor, source: spy.Tensor, shape: Shape) -> None:
     """Copy numbers without gaps into memory of this shape, (1,) for a number; by the host, even on a GPU."""
-    numbers = host_array(source).reshape(shape or (1,))
+    put(target, host_array(source).reshape(shape or (1,)))
+
+
+def put(target: spy.Tensor, numbers: np.ndarray) -> None:
+    """Copy an array of the host into memory of its shape and dtype."""
     if is_on_host(device_of(target)):
         target.host_view()[...] = numbers
     else:

@@ -20,7 +20,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import MachineRates
-from slangrad.graph.ir.devices import array_of, lent, on_device, overwrite, places_of
+from slangrad.graph.ir.devices import array_of, is_on_host, lent, on_device, overwrite, places_of
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
@@ -450,7 +450,6 @@ class Plan:
         return bind
 
     def _exchange(self, step: Exchange) -> Binder:
-
         def bind(memory: Memory) -> Call:
             parts = [array_of(self._seen(part, memory)) for part in step.parts]
 
@@ -488,8 +487,8 @@ class Plan:
 
     def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
         """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
-        captured = (node.attributes["captured"].numbers for node in self._captured)
-        return [on_device(self.device, array) for array in (*arrays, *captured)]
+        outside = [*arrays, *(node.attributes["captured"].numbers for node in self._captured)]
+        return outside if is_on_host(self.device) else [on_device(self.device, array) for array in outside]
 
     def _lent(self, arrays: Sequence[ArrayValue], results: Memory) -> Memory:
         """The memory from outside: of `_with_captured`, and of results. Bound calls last longer than arrays, and do not

@@ -334,7 +334,7 @@ def _cover(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray
     """A mask of cheap holders whose sizes add up to at least `need` in each row.
 
     The row that lacks most gets the cheapest for the bytes that it needs, one after another; those that later ones
-    make needless are given up. A solver of integer programs takes 50 times as long, for at most 2 % less work."""
+    make needless are given up. A solver of integer programs takes much longer."""
     chosen, left = np.zeros(len(costs), bool), need.copy()
     while left.max() > 0:
         lacking = left.argmax()

@@ -135,6 +135,7 @@ F16, F32, F64 = (Scalar(f"f{n}", "float", n, n // 8) for n in (16, 32, 64))
 BF16 = Scalar("bf16", "float", 16, 2)
 E4M3, E5M2 = (Scalar(name, "float", 8, 1) for name in ("e4m3", "e5m2"))
 SMALL_FLOATS = (BF16, E4M3, E5M2)
+NARROW_FLOATS = (F16, *SMALL_FLOATS)  # sums and library functions compute them as f32
 
 SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, *SMALL_FLOATS)}
 

@@ -45,10 +45,8 @@ def apply(f: Frame, name: str, operands: list[Value], result: Type) -> Value:
     if len(operands) == 1:
         return _unary(f, name, operands[0])
     x, y = operands
-    if name in ("<<", ">>") and x.type is not y.type:
-        y = like(f, y, x.type)
     if name in ("<<", ">>"):
-        return shifted(f, BINARY[name], x, y)
+        return shifted(f, BINARY[name], x, y if x.type is y.type else like(f, y, x.type))
     if name in MIRRORED:
         return f.emit(MIRRORED[name], y, x)
     return f.emit(BINARY[name], x, y)

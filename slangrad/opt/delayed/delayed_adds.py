@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import count_uses
-from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Scalar, is_float, pointer_of
+from slangrad.ir.data.types import F32, NARROW_FLOATS, Scalar, is_float, pointer_of
 from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
@@ -182,7 +182,7 @@ def _block(
     count = 0 if ends is None or ends[0] % size else (ends[1] - ends[0]) // size + 1
     together = not any(access.survey.varies(access) for access, _ in members)
     accumulators = count if together and 0 < count <= room else 0
-    sums = F32 if element in (F16, *SMALL_FLOATS) else element
+    sums = F32 if element in NARROW_FLOATS else element
     if together and not accumulators:
         places, numbers = _places([access for access, _ in members])
         if 0 < len(places) <= min(room, MOST_PLACES):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
-from slangrad.ir.data.types import BOOL, F16, F32, I64, SMALL_FLOATS, U32, Scalar, pointer
+from slangrad.ir.data.types import BOOL, F32, I64, NARROW_FLOATS, U32, Scalar, pointer
 from slangrad.ir.ops.core import Op, Region, Value, without
 from slangrad.opt.delayed.group_tables import GroupTable, add_to, element_of
 
@@ -73,7 +73,7 @@ class ThreadBody(Rebuild):
 
 def _add_of_wave(b: Builder, value: Value, element: Scalar, add: Callable[[Builder, Value], None]) -> None:
     """One add of the wave, by its first lane that is on. None where no lane has anything to add."""
-    sums = F32 if element in (F16, *SMALL_FLOATS) else element
+    sums = F32 if element in NARROW_FLOATS else element
     zero = b.constant(U32, 0)
     some = b.emit("wave_ballot", b.emit("not_equal", value, b.zero(element)), type=U32)
 

@@ -208,11 +208,9 @@ class CudaDevice(Device):
             if error:
                 raise self._driver.error("cuLaunchKernel", error)
 
-        if not self.records(run):
-            return False
         if kernel.image.needs or kernel.image.synchronous:
             self.refuse_recording(f"kernel '{kernel.name}' {NEEDS_HOST}")
-        return True
+        return self.records(run)
 
     def fixed(self, work: Sequence[Callable[[], None]]) -> Callable[[], None]:
         self._enter()

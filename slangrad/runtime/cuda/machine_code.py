@@ -47,16 +47,14 @@ def ahead_key(image: CudaImage) -> str:
     return content_key("cubin of ptxas", image.architecture, image.code)
 
 
-def keep_ahead(store: Store, image: CudaImage) -> int:
-    """Keep machine code of a kernel, and give its size: 0 without ptxas, and where ptxas refuses the PTX. Then
-    the driver makes the code."""
-    known = store.get(ahead_key(image))
-    if known is not None:
-        return len(known)
-    code = _assembled(image)
-    if code:
-        store.put(ahead_key(image), code)
-    return len(code)
+def keep_ahead(store: Store, image: CudaImage) -> None:
+    """Keep machine code of a kernel. There is none without ptxas, and where ptxas refuses the PTX. Then the driver
+    makes the code."""
+    key = ahead_key(image)
+    if store.get(key) is None:
+        code = _assembled(image)
+        if code:
+            store.put(key, code)
 
 
 def _assembled(image: CudaImage) -> bytes:
