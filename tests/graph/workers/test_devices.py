@@ -21,7 +21,6 @@ ASSUMING = {
     "ir/values.py": "arguments, which are refused on other devices",
     "lowering/library.py": "products by libraries for CPUs",
     "weights.py": "files",
-    "train.py": "the settings of a step, and its loss",
     "workers/bits.py": "partial results of shards, which are joined",
     "workers/stages/pipeline.py": "messages between stages",
     "workers/meshes/mesh.py": "the process group that mesh makes",
