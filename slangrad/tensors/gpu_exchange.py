@@ -20,7 +20,14 @@ from slangrad.runtime.device import Device, MemoryRegion, RegionItems
 from slangrad.runtime.memory import MemoryBlock
 from slangrad.tensors.buffer import BufferUsage, SharedView, runtime_of, shared_view
 from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import TORCH, dtype_of, is_torch_type, small_float_of, words_of
+from slangrad.tensors.torch_types import (
+    TORCH,
+    dtype_of,
+    is_torch_type,
+    shown_tensor,
+    small_float_of,
+    words_of,
+)
 from slangrad.tensors.transfer import shared_memory
 
 GPU_KIND, HOST_KIND = 2, 1  # kDLCUDA, kDLCPU
@@ -159,10 +166,10 @@ def places_on_gpu(runtime: Device, source: HostValue) -> AnyArray:
     kind, index = source.__dlpack_device__()
     if int(kind) != GPU_KIND or index != runtime.index:
         raise BufferError(f"source: it lies on another GPU, number {index}; copy it there first")
-    owner = source.detach().resolve_neg() if is_torch_type(type(source)) else source
+    owner, small = shown_tensor(source) if is_torch_type(type(source)) else (source, None)
     shown = owner.__cuda_array_interface__
     address, frozen = shown["data"]
-    dtype, shape = np.dtype(shown["typestr"]), tuple(shown["shape"])
+    dtype, shape = np.dtype(shown["typestr"]) if small is None else small, tuple(shown["shape"])
     steps, size = shown.get("strides"), dtype.itemsize
     if steps is None:
         steps = tuple(size * prod(shape[i + 1 :]) for i in range(len(shape)))

@@ -113,15 +113,19 @@ def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
         raise ValueError(
             f"{argument}: {tensor.dtype} has no Slang type here; pass {argument}.to(torch.float32)"
         )
-    plain = tensor.detach().resolve_neg()
-    element = element_of(tensor.dtype)
-    assert element is not None
-    if element in SMALL_FLOATS:
-        words = plain.view(TORCH.int16 if element.bits == 16 else TORCH.uint8)
-        small: AnyArray = words.numpy().view(NUMPY_TYPES[element])
-        return small
+    plain, small = shown_tensor(tensor)
     array: AnyArray = plain.numpy()
-    return array
+    return array if small is None else array.view(small)
+
+
+def shown_tensor(tensor: HostValue) -> tuple[HostValue, np.dtype[np.generic] | None]:
+    """A tensor over the same memory that interfaces of arrays show, without a record in autograd. The dtype is that of
+    elements which they do not have: such a tensor has words of their size."""
+    plain = tensor.detach().resolve_neg()
+    element = element_of(plain.dtype)
+    if element is None or element not in SMALL_FLOATS:
+        return plain, None
+    return plain.view(TORCH.int16 if element.bits == 16 else TORCH.uint8), NUMPY_TYPES[element]
 
 
 def torch_tensor_of(array: AnyArray) -> HostValue:
