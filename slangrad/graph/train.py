@@ -128,7 +128,7 @@ class Step:
         with self._lock:  # steps of several threads follow each other
             return self._stepped(CallArguments(*batch))
 
-    def _stepped(self, call: CallArguments) -> PyTree:
+    def _stepped(self, call: CallArguments, recording: StepRecorder | None = None) -> PyTree:
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
         updates = self.optimizer.advance(is_planned=self._last is None)
@@ -138,7 +138,8 @@ class Step:
         if planned is not self._last:  # a plan that is new may have cut the state
             self._last, updates = planned, self.optimizer.advance()
         try:
-            with compared_step(self.mesh, partial(self._step_parts, call, planned)):
+            begun = None if recording is None else recording.compared
+            with compared_step(self.mesh, partial(self._step_parts, call, planned), begun):
                 loss = planned.run(call, updates)
         except BaseException as error:
             if self.mesh.watch is not None:
@@ -210,7 +211,7 @@ class Step:
             call = CallArguments(*batch)
             planned = self._planned(call, self.optimizer.advance(is_planned=self._last is None))
             with planned.recorded() as recording:
-                self._stepped(call)
+                self._stepped(call, recording)
         return recording.timeline(self.mesh, planned.peak)
 
     @property

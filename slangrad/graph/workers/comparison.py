@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha1
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart, call_part, steps_part
 from slangrad.graph.workers.meshes.collectives import Collective
 from slangrad.graph.workers.meshes.mesh import ALL, Mesh
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.connections.links import Pending
 
 SAME_SETTINGS = "all workers pass the same settings"
 SAME_NUMBERS = "all workers set the same numbers"
@@ -92,15 +96,19 @@ def digest_of(tensor: spy.Tensor) -> str:
 
 
 @contextmanager
-def compared_step(mesh: Mesh, parts: Callable[[], Iterable[PlanPart]]) -> Iterator[None]:
+def compared_step(
+    mesh: Mesh, parts: Callable[[], Iterable[PlanPart]], begun: Callable[[Pending], None] | None = None
+) -> Iterator[None]:
     """Around a step that `Watch.begin` has noted. WorkerLost at its end, on all workers, where one made another step
-    than the others: its `parts` say how. The exchange of 16 bytes is under way while the step runs."""
+    than the others: its `parts` say how. The exchange of 16 bytes is under way while the step runs; `begun` gets it."""
     watch = mesh.watch
     if watch is None or mesh.all_workers is None:
         yield
         return
     largest = np.array([watch.checksum, -watch.checksum])
     comparison = mesh.all_workers.start(Collective("all_reduce", ALL, "max", mesh), None, largest)
+    if begun is not None:
+        begun(comparison)
     yield
     comparison.wait()
     if largest.sum():
