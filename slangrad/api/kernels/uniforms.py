@@ -19,14 +19,14 @@ import numpy as np
 from slangrad.base.late import Late
 from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
-    Array,
+    ArrayType,
     EnumType,
-    Matrix,
-    Pointer,
-    Scalar,
+    MatrixType,
+    PointerType,
+    ScalarType,
     StructType,
     Type,
-    Vector,
+    VectorType,
     rules_of,
     stored,
     unstored,
@@ -53,7 +53,7 @@ from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import TEXTURES as TEXTURE_SHAPES
 from slangrad.marshal.simple.enums import EnumValue
-from slangrad.runtime.device import Device
+from slangrad.runtime.device import RuntimeDevice
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import slang_name
@@ -109,7 +109,7 @@ class PointerUniform(PointerEncoder):
 
     __slots__ = ("_device", "_element")
 
-    def __init__(self, t: Type, form: ir.Pointer, device: Device) -> None:
+    def __init__(self, t: Type, form: ir.Pointer, device: RuntimeDevice) -> None:
         super().__init__(STRICTLY, form, t)
         self._device = device
         self._element = form.element
@@ -124,7 +124,7 @@ class BufferUniform(Encoder):
     __slots__ = ("_device", "_element", "_size", "_written")
 
     def __init__(
-        self, t: Type, form: ir.Type, element: ir.Type | None, written: bool, device: Device
+        self, t: Type, form: ir.Type, element: ir.Type | None, written: bool, device: RuntimeDevice
     ) -> None:
         super().__init__(STRICTLY, form, t)
         self._device = device
@@ -154,7 +154,7 @@ class TextureUniform(Encoder):
 
     __slots__ = ("_device", "_element", "_name")
 
-    def __init__(self, t: StructType, form: ir.Type, element: ir.Type | None, device: Device) -> None:
+    def __init__(self, t: StructType, form: ir.Type, element: ir.Type | None, device: RuntimeDevice) -> None:
         super().__init__(STRICTLY, form, t)
         self._device = device
         self._element = element
@@ -182,7 +182,7 @@ class TensorUniform(Encoder):
     __slots__ = ("_device", "_element", "_family", "_ranks")
 
     def __init__(
-        self, t: Type, form: ir.Type, family: Family, element: ir.Type, ranks: range, device: Device
+        self, t: Type, form: ir.Type, family: Family, element: ir.Type, ranks: range, device: RuntimeDevice
     ) -> None:
         super().__init__(STRICTLY, form, t)
         self._family = family
@@ -218,7 +218,7 @@ class TensorUniform(Encoder):
 
 
 def memory_of(
-    uniform: Encoder, value: Buffer | Tensor, element: ir.Type | None, device: Device, label: str
+    uniform: Encoder, value: Buffer | Tensor, element: ir.Type | None, device: RuntimeDevice, label: str
 ) -> tuple[int, int]:
     """Address and bytes of memory of the kernel's device that can hold such elements."""
     storage = value if isinstance(value, Buffer) else value.storage
@@ -255,7 +255,7 @@ def _unsigned(t: ir.Type) -> object:
 class Uniforms:
     """Makes the encoders of types. `types` are the types of the program, `device` runs its kernels."""
 
-    def __init__(self, types: ModuleTypes, device: Device) -> None:
+    def __init__(self, types: ModuleTypes, device: RuntimeDevice) -> None:
         self._types = types
         self._device = device
 
@@ -267,12 +267,12 @@ class Uniforms:
         of, rules = unstored(t), rules_of(t)
         if isinstance(of, EnumType):
             return EnumUniform(of, form)
-        if isinstance(of, (Scalar, Vector, Matrix)):
+        if isinstance(of, (ScalarType, VectorType, MatrixType)):
             return encoder_of(form, STRICTLY)
-        if isinstance(of, Pointer):
+        if isinstance(of, PointerType):
             assert isinstance(form, ir.Pointer)
             return PointerUniform(t, form, self._device)
-        if isinstance(of, Array):
+        if isinstance(of, ArrayType):
             part = self.of(stored(of.element, rules))
             return None if part is None else RowsEncoder(STRICTLY, form, part, t)
         return self._struct(t, form, of, rules) if isinstance(of, StructType) else None
