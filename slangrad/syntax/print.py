@@ -2,8 +2,8 @@
 
 In: a node.   Out: lines, with types once `check` has filled them in.
 
-    FunctionDeclaration f modifiers=static
-      parameters: ParameterDeclaration x direction=in
+    Function f modifiers=static
+      parameters: Parameter x direction=in
         value_type: Name float
       body: Block
         Return
@@ -42,7 +42,8 @@ def _headline(node: ast.SyntaxNode) -> str:
     plain = dict(_plain_fields(node))
     heads = [plain.pop(name) for name in _HEADS if name in plain]
     rest = [f"{name}={value}" for name, value in plain.items()]
-    line = " ".join([type(node).__name__, *heads, *rest])
+    kind = type(node).__name__.removesuffix("Declaration").removesuffix("Node")
+    line = " ".join([kind, *heads, *rest])
     if isinstance(node, ast.Expression):
         shown = [node.type] if node.type is not None else []
         converted = [f"-> {node.conversion}"] if node.conversion is not None else []

@@ -9,10 +9,10 @@ def test_print():
     module = parse("[Differentiable] static float f(inout float x[2]) { return x[0] * 2.0h; }")
     assert print_node(module) == "\n".join(
         [
-            "ModuleDeclaration test.slang language=2025",
-            "  FunctionDeclaration f modifiers=static",
-            "    attributes: AttributeNode Differentiable",
-            "    parameters: ParameterDeclaration x direction=inout",
+            "Module test.slang language=2025",
+            "  Function f modifiers=static",
+            "    attributes: Attribute Differentiable",
+            "    parameters: Parameter x direction=inout",
             "      value_type: ArrayTypeExpression",
             "        element: Name float",
             "        count: IntLiteral 2",
