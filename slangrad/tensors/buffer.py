@@ -105,8 +105,8 @@ class Buffer:
     bytes."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_block", "_handles", "address", "device", "element_type", "frozen", "label", "memory_type",
-                 "runtime", "size", "struct_size", "usage", "writable")
+    __slots__ = ("__weakref__", "_block", "_handles", "address", "device", "element_type", "frozen", "label",
+                 "memory_type", "runtime", "size", "struct_size", "usage", "writable")
     # fmt: on
 
     def __init__(

@@ -2,14 +2,13 @@
 
     infos.cursor()[0].image = texture.descriptor_handle_ro        Texture2D<float4>.Handle image;  in Slang
 
-A handle is the address of a descriptor in the device's memory, which `std/descriptor.slang` reads. Each resource has one of
-each kind, made when it is first needed. It ends with the resource, which the program has to keep.
+A handle is the address of a descriptor in the device's memory, which `std/descriptor.slang` reads. Each resource has
+one of each kind, made when it is first needed. It ends with the resource, which the program has to keep.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -35,13 +34,29 @@ class DescriptorHandleType(Enum):
     acceleration_structure = 7
 
 
-@dataclass(frozen=True, slots=True)
 class DescriptorHandle:
-    """A handle: the kind of its resource, and its 64 bits (`value`), zero for none."""
+    """A handle: the kind of its resource (`type`), and its 64 bits (`value`), zero for none."""
 
-    type: DescriptorHandleType = DescriptorHandleType.undefined
-    value: int = 0
-    _descriptor: Buffer | None = field(default=None, repr=False, compare=False)
+    __slots__ = ("_descriptor", "type", "value")
+
+    def __init__(
+        self,
+        type: DescriptorHandleType = DescriptorHandleType.undefined,
+        value: int = 0,
+        _descriptor: Buffer | None = None,
+    ) -> None:
+        self.type = type
+        self.value = value
+        self._descriptor = _descriptor
+
+    def __repr__(self) -> str:
+        return f"DescriptorHandle({self.type.name}, {self.value:#x})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DescriptorHandle) and (self.type, self.value) == (other.type, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.value))
 
     def __bool__(self) -> bool:
         return self.value != 0
@@ -128,13 +143,13 @@ def _texels(texture: Texture) -> tuple[HostValue, ...]:
 
 # --- The kinds of a handle's type in Slang ---
 
+_BUFFER, _WRITTEN_BUFFER = (DescriptorHandleType.buffer,), (DescriptorHandleType.rw_buffer,)
 _READ, _WRITTEN = (DescriptorHandleType.texture,), (DescriptorHandleType.rw_texture,)
 FITTING: dict[str, tuple[DescriptorHandleType, ...]] = {
     **dict.fromkeys(TEXTURES, _READ + _WRITTEN),
     **{f"RW{name}": _WRITTEN for name in TEXTURES},
-    **{name: (DescriptorHandleType.buffer, DescriptorHandleType.rw_buffer)
-       for name in ("StructuredBuffer", "ByteAddressBuffer")},
-    **dict.fromkeys(("RWStructuredBuffer", "RWByteAddressBuffer"), (DescriptorHandleType.rw_buffer,)),
+    **dict.fromkeys(("StructuredBuffer", "ByteAddressBuffer"), _BUFFER + _WRITTEN_BUFFER),
+    **dict.fromkeys(("RWStructuredBuffer", "RWByteAddressBuffer"), _WRITTEN_BUFFER),
     **dict.fromkeys(("SamplerState", "SamplerComparisonState"), (DescriptorHandleType.sampler,)),
     **{name.replace("Texture", "Sampler"): (DescriptorHandleType.combined_texture_sampler,) for name in TEXTURES},
 }  # fmt: skip
@@ -152,7 +167,9 @@ def handle_of(value: HostValue, resource: str) -> DescriptorHandle:
     name = next((name for name in reversed(names) if hasattr(type(value), name)), None)
     chosen = value if isinstance(value, DescriptorHandle) else None if name is None else getattr(value, name)
     if not isinstance(chosen, DescriptorHandle):
-        raise ValueError(f"a {type(value).__name__} has no handle; pass a Buffer, a Texture, a Sampler or a handle")
+        raise ValueError(
+            f"a {type(value).__name__} has no handle; pass a Buffer, a Texture, a Sampler or a handle"
+        )
     if chosen and chosen.type not in fitting:
         raise ValueError(f"it is the handle of a {chosen.type.name}, not of a {resource}")
     return chosen

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from enum import Enum
 from importlib import import_module
 from math import prod
@@ -58,9 +58,9 @@ class Texture:
     first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "_handles", "address", "element_type", "form", "is_layered",
-                 "layout", "levels", "rank", "readable", "slang_name", "start", "storage", "texel_count", "texels",
-                 "writable")
+    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "_handles", "address", "element_type", "form",
+                 "is_layered", "layout", "levels", "rank", "readable", "slang_name", "start", "storage", "texel_count",
+                 "texels", "writable")
     # fmt: on
 
     def __init__(self, device: object, desc: TextureDesc, data: AnyArray | None = None) -> None:

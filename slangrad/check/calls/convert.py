@@ -344,9 +344,9 @@ def _to_struct(checker: Checker, source: Type, target: StructType) -> Coercion |
     return Coercion(target, inner.cost + TO_OPTIONAL, Conversion("optional", target, inner=inner.conversion))
 
 
-def _from_handle(checker: Checker, source: StructType, target: Type) -> Coercion | None:
+def _from_handle(checker: Checker, source: Type, target: Type) -> Coercion | None:
     """To the resource, to numbers, and to what any struct converts to."""
-    if target is source.inner:
+    if target is handled(checker, source):
         return Coercion(target, PROMOTION, resource_of_handle(checker, source))
     numbers = numbers_of_handle(checker, source, target)
     if numbers is not None:

@@ -15,6 +15,7 @@ from slangrad.marshal.simple.plain import bind_plain
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.descriptors import handle_of
 
+
 def bind(way: Way, spot: Spot, described: str) -> BoundNode:
     assert isinstance(way.type, StructType)
     resource, label = standard_name(way.type.inner), spot.label

@@ -17,7 +17,6 @@ from slangrad.base.late import Late
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.conversion import HostValue
 
-
 if TYPE_CHECKING:
     from slangrad.tensors import descriptors as DESCRIPTORS
     from slangrad.tensors.descriptors import DescriptorHandle
