@@ -294,7 +294,7 @@ def test_an_encoder() -> None:
         np.testing.assert_allclose(slope[k], difference, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(by_feature @ numbers, values(x, numbers) @ d, rtol=1e-4)
     used = np.flatnonzero(by_feature)
-    assert 0 < len(used) <= 16 and (by_feature.reshape(2, 32, 2).sum((1)) != 0).all()
+    assert 0 < len(used) <= 16 and (by_feature.reshape(2, 32, 2).sum(1) != 0).all()
     step = np.zeros_like(numbers)
     step[used[0]] = 1
     difference = (values(x, numbers + step) - values(x, numbers)) @ d
