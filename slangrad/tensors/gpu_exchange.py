@@ -169,7 +169,7 @@ def places_on_gpu(runtime: Device, source: HostValue) -> AnyArray:
     owner, small = shown_tensor(source) if is_torch_type(type(source)) else (source, None)
     shown = owner.__cuda_array_interface__
     address, frozen = shown["data"]
-    dtype, shape = np.dtype(shown["typestr"]) if small is None else small, tuple(shown["shape"])
+    dtype, shape = np.dtype(shown["typestr"]), tuple(shown["shape"])
     steps, size = shown.get("strides"), dtype.itemsize
     if steps is None:
         steps = tuple(size * prod(shape[i + 1 :]) for i in range(len(shape)))
@@ -179,7 +179,7 @@ def places_on_gpu(runtime: Device, source: HostValue) -> AnyArray:
     places = np.asarray(RegionItems(MemoryRegion(address, shape, tuple(steps), dtype), owner))
     if frozen:
         places.flags.writeable = False
-    return places
+    return places if small is None else places.view(small)
 
 
 def view_on_gpu(

@@ -15,6 +15,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
+from slangrad.graph.workers.simulation.events import COMPARISON
 from slangrad.graph.workers.simulation.timeline import WorkerQueues, bytes_text, path_text, time_text
 
 # A host and a network where a worker sends 1000 bytes a second; a kernel takes a second.
@@ -130,6 +131,19 @@ def test_kernels_and_the_sum_of_gradients() -> None:
     assert four.hidden == pytest.approx(four.compute + four.communication - four.seconds)
 
 
+def test_workers_compare_their_steps() -> None:
+    """16 bytes of all workers, from the first kernel on. One worker compares nothing."""
+    alone, four = (graph.simulate(step_of(line, w=(6, 5)), X, graph.cluster(n, LINKS)) for n in (1, 4))
+    assert COMPARISON not in {event.name for event in alone.events}
+    comparison = four.events[0]
+    assert (comparison.name, comparison.nbytes, comparison.start) == (COMPARISON, 16, 0)
+    assert comparison.seconds == pytest.approx(1.5 * 16 / 1000)
+    slow = replace(LINKS, host=LINKS.host | {"all_reduce": Cost(100.0, 1000.0)})
+    waits = graph.simulate(step_of(line, w=(6, 5)), X, graph.cluster(4, slow))
+    count = sum(event.queue == "communication" for event in waits.events)
+    assert waits.seconds > 400 * count  # two doublings, there and back
+
+
 def test_workers_on_several_hosts() -> None:
     slow = Links(LINKS.host, dict.fromkeys(PATTERNS, Cost(10.0, 1e30)), 8, 0.0, LINKS.machine)
     near, far = (
@@ -158,7 +172,7 @@ def test_axes_of_the_mesh() -> None:
     step = step_of(two_layers, w1=(6, 64), w2=(64, 6))
     found = graph.simulate(step, X, graph.cluster(data=16, model=8))
     names = {each.name for each in found.events if each.queue == "communication"}
-    assert names == {"all_reduce over data", "all_reduce over model"}
+    assert names == {"all_reduce over data", "all_reduce over model", COMPARISON}
     assert found.workers == "128 workers (data=16, model=8)"
     assert [tuple(each.shape) for each in step.optimizer.parameters] == [(6, 64), (64, 6)]  # they stay whole
 

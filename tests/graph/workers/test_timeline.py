@@ -13,6 +13,7 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.workers.meshes.mesh import ONE
+from slangrad.graph.workers.simulation.events import COMPARED, COMPARISON
 from slangrad.graph.workers.simulation.recorded import StepRecorder
 from slangrad.graph.workers.simulation.timeline import Timeline
 from tests.graph.workers.processes import Starter
@@ -53,7 +54,7 @@ def test_the_trace_of_a_simulated_step(tmp_path: Path) -> None:
     assert {bar["tid"] for bar in bars if bar["cat"] == "communication"} == {1}
     assert sum(bar["args"]["is on the critical path"] for bar in bars) == len(simulated.path)
     sums = [bar["args"]["bytes"] for bar in bars if bar["name"] == "all_reduce over data"]
-    assert sums == [event.nbytes for event in simulated.events if event.nbytes]
+    assert [COMPARED, *sums] == [event.nbytes for event in simulated.events if event.nbytes]
 
 
 def test_the_trace_of_stages_has_a_process_for_each(tmp_path: Path) -> None:
@@ -122,13 +123,13 @@ def test_a_measured_step_has_the_exchanges_of_its_plan(partition: str | None) ->
         rows = np.split(X, 2)[mesh.rank]
         timeline = step.timeline(rows)
         simulated = graph.simulate(step, rows, graph.cluster(2))
-        return (
-            sorted(event.name for event in timeline.events if event.nbytes),
-            sorted(event.name for event in simulated.events if event.nbytes),
+        measured = [event.name for event in timeline.events if event.nbytes]
+        return sorted([COMPARISON, *measured]), sorted(
+            event.name for event in simulated.events if event.nbytes
         )
 
-    for measured, simulated in run({"data": 2}, work):
-        assert measured == simulated != []
+    for measured, simulated in run({"data": 2}, work):  # workers that are threads compare no steps
+        assert measured == simulated != [COMPARISON]
 
 
 STAGES = """
@@ -156,10 +157,13 @@ def test_a_measured_step_of_stages_has_its_messages(start: Starter) -> None:
     first, second = start(STAGES, 2)
     assert first.code == second.code == 0, first.output + second.output
     names = (
-        "worker 0 of 2 workers (stages=2) ['receive 1 from stages=1', 'receive 2 from stages=1', 'send 0 to"
+        "worker 0 of 2 workers (stages=2) ['comparison of steps', 'receive 1 from stages=1', 'receive 2 from stages=1',"
+        " 'send 0 to"
     )
     assert first.output.startswith(names) and first.output.endswith(" 2\n"), first.output
-    assert "worker 1 of 2 workers (stages=2) ['receive 0 from stages=0'" in second.output
+    assert (
+        "worker 1 of 2 workers (stages=2) ['comparison of steps', 'receive 0 from stages=0'" in second.output
+    )
 
 
 def test_bits_have_no_timeline() -> None:

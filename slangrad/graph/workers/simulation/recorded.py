@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from slangrad.graph.lowering.steps import Await, Exchange
 from slangrad.graph.workers.meshes.mesh import Mesh
-from slangrad.graph.workers.simulation.events import CALL, COMMUNICATION, COMPUTE, Event, path_to
+from slangrad.graph.workers.simulation.events import (
+    CALL,
+    COMMUNICATION,
+    COMPARED,
+    COMPARISON,
+    COMPUTE,
+    Event,
+    path_to,
+)
 from slangrad.graph.workers.simulation.simulate import bytes_of, exchange_name, names_of, workers_text
 from slangrad.graph.workers.simulation.timeline import Timeline
 
@@ -87,7 +95,7 @@ class StepRecorder:
 
     def compute(self, name: str, start: float, stop: float) -> None:
         """A kernel. Exchanges that are seen to have ended by now end with it."""
-        if not self.events:
+        if all(event.queue == COMMUNICATION for event in self.events):
             self._add(CALL, COMPUTE, self.begin, start)
         self._add(name, COMPUTE, start, stop)
         for number in [number for number, pending in self._open.items() if pending.has_ended]:
@@ -102,6 +110,10 @@ class StepRecorder:
         number = self.exchange(name, nbytes, start, start)
         self._open[number] = pending
         return number
+
+    def compared(self, pending: Started) -> None:
+        """The comparison of steps begins."""
+        self.began(COMPARISON, COMPARED, perf_counter(), pending)
 
     def ended(self, number: int, stop: float) -> None:
         """An exchange has ended by now, if it was not seen before."""

@@ -23,7 +23,7 @@ from slangrad.graph.lowering.emit import RESULT
 from slangrad.graph.lowering.steps import Await, Exchange, MemoryPart
 from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
 from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
-from slangrad.graph.workers.simulation.events import CALL
+from slangrad.graph.workers.simulation.events import CALL, COMPARED, COMPARISON
 from slangrad.graph.workers.simulation.timeline import Timeline, WorkerQueues
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ def simulated(
     call = links.machine.call + links.machine.argument * len(plan.inputs)
     if call and not is_piece:
         worker.compute(CALL, call)
+    is_compared = mesh.workers > 1 and not is_piece
+    comparison = worker.begin(COMPARISON, comparison_seconds(mesh, links), COMPARED) if is_compared else None
     start = worker.now
     for cost in islice(seconds, len(plan.copies)):
         worker.compute("copy of a weight", cost * slowest)
@@ -126,11 +128,18 @@ def simulated(
             worker.wait(begun[id(step.exchange)])
         else:
             worker.compute(names[id(step)], cost * slowest)
+    if comparison is not None:
+        worker.wait(comparison)
     return Timeline(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory, copying)
 
 
 def exchange_name(step: Exchange) -> str:
     return f"{step.collective.name} over {step.collective.over}"
+
+
+def comparison_seconds(mesh: Mesh, links: Links) -> float:
+    """The seconds of the exchange by which workers find that their steps differ."""
+    return links.seconds("all_reduce", mesh.workers, COMPARED)
 
 
 def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:

@@ -17,7 +17,7 @@ from slangrad.graph.workers.connections.costs import Links, apart_on
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import STAGES
 from slangrad.graph.workers.simulation.events import COMMUNICATION, COMPUTE, Event, path_to
-from slangrad.graph.workers.simulation.simulate import simulated, workers_text
+from slangrad.graph.workers.simulation.simulate import comparison_seconds, simulated, workers_text
 from slangrad.graph.workers.simulation.timeline import (
     LANE,
     Timeline,
@@ -139,7 +139,7 @@ def _costs(
 @dataclass(slots=True)
 class _SimulatedStages:
     """Turns in time. A message goes while its stage computes, which takes a part of it longer then, as `overlap` of
-    links says. Pieces copy weights in their first turn."""
+    links says. So does the comparison of steps, from the start. Pieces copy weights in their first turn."""
 
     programs: Sequence[StageSchedule]
     seconds_of: Mapping[Key, float]
@@ -159,7 +159,8 @@ class _SimulatedStages:
 
     def all(self) -> None:
         """Each stage goes on as long as the messages that it waits for are there."""
-        self._clocks, self._last = [0.0 for _ in self.programs], [None for _ in self.programs]
+        start = (1 - self.links.overlap) * comparison_seconds(self.mesh, self.links)
+        self._clocks, self._last = [start for _ in self.programs], [None for _ in self.programs]
         self.sent = {program.stage: [] for program in self.programs}
         left = [list(reversed(program.turns)) for program in self.programs]
         while any(left):
