@@ -34,7 +34,7 @@ MATHS = (  # functions that machines have no instruction for; a program reads th
     "error_function",
     "half_turns",
 )
-ON_REQUEST = {*MATHS}  # parts of the library that are imported by name
+ON_REQUEST = {*MATHS, "neural"}  # parts of the library that are imported by name
 HANDLES = re.compile("Handle|IOpaqueDescriptor|Descriptor(Kind|Access)")
 TEXTURE_NAMES = re.compile("Texture|Sampler|ITexelElement")
 NAMES = {  # parts that are read for texts that mention them
