@@ -22,7 +22,7 @@ from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
 from slangrad.base.traits import CPU, CUDA, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
-from slangrad.runtime.device import Kernel, RuntimeDevice
+from slangrad.runtime.device import Device, Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.runtime.object_code import Loaded, load_object
 from slangrad.runtime.processors import processor_identity
@@ -40,7 +40,7 @@ class Backend:
     code is kept. `ready` keeps on disk what the device makes of a kernel when it loads it."""
 
     traits: Traits
-    device: Callable[[Options, int], RuntimeDevice]
+    device: Callable[[Options, int], Device]
     identity: Callable[[], str] | None = None
     load: Callable[[bytes], tuple[Kernel, Json]] | None = None
     ready: Callable[[Options, Kernel], None] | None = None
@@ -83,12 +83,12 @@ def load_image(data: bytes) -> tuple[Kernel, Json]:
     return image.kernel(load_object_code), image.about
 
 
-def cpu_device(options: Options, index: int) -> RuntimeDevice:
+def cpu_device(options: Options, index: int) -> Device:
     return CpuDevice(options)
 
 
-def cuda_device(options: Options, index: int) -> RuntimeDevice:
-    device: RuntimeDevice = CUDA_DEVICE.CudaDevice(options, index)
+def cuda_device(options: Options, index: int) -> Device:
+    device: Device = CUDA_DEVICE.CudaDevice(options, index)
     return device
 
 

@@ -13,7 +13,7 @@ PACKAGE = Path(slangrad.__file__).parent
 EMPTY_WORDS = {"asked", "each", "found", "given", "got", "here", "made", "said", "there", "told", "what"}
 
 # Classes of one name that are one idea on two levels: of the public face and of the IR, or of the checker and of the IR.
-ON_TWO_LEVELS = ["Array", "Function", "Struct", "Type"]
+ON_TWO_LEVELS = ["Array", "Device", "Function", "Struct", "Type"]
 
 
 def names_bound(text: str) -> Iterator[tuple[int, str]]:

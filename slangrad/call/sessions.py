@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 
 from slangrad.base.options import Options
-from slangrad.runtime.device import RuntimeDevice
+from slangrad.runtime.device import Device
 
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class HostDevice(Protocol):
     """The user's device of a session. `checking` is None outside of check mode."""
 
-    runtime: RuntimeDevice
+    runtime: Device
     checking: CheckMode | None
 
 

@@ -28,13 +28,13 @@ import numpy as np
 from slangrad.base.options import Options
 from slangrad.runtime.device import (
     Array,
+    Device,
     DeviceClosedError,
     Grid,
     Kernel,
     MemoryRegion,
     PythonKernel,
     RegionItems,
-    RuntimeDevice,
     check_arguments,
     check_grid,
 )
@@ -148,7 +148,7 @@ def chunks_of(grid: Grid, granularity: int, most: int = MOST_CHUNKS) -> tuple[in
     return chunk_x, chunks_x, chunks_x * rows
 
 
-class CpuDevice(RuntimeDevice):
+class CpuDevice(Device):
     """This machine's processors."""
 
     kind = "cpu"

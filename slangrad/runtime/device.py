@@ -156,7 +156,7 @@ class DeviceMissing(Exception):
         super().__init__(f"{message}; {note}")
 
 
-class RuntimeDevice(ABC):
+class Device(ABC):
     """Memory and launches. Addresses are integers. All of it is refused once the device is closed."""
 
     kind: str
@@ -235,7 +235,7 @@ class RuntimeDevice(ABC):
         return run
 
     @property
-    def runtime(self) -> RuntimeDevice:
+    def runtime(self) -> Device:
         """Itself. Objects with a device of the runtime behind them have this attribute, too."""
         return self
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from slangrad.base.late import Late
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Type
-from slangrad.runtime.device import MemoryRegion, RuntimeDevice
+from slangrad.runtime.device import Device, MemoryRegion
 from slangrad.runtime.memory import MemoryBlock, foreign_block
 from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import element_type as find_element_type
@@ -81,10 +81,10 @@ class ResourceState(Enum):
 READ_WRITE = BufferUsage.shader_resource | BufferUsage.unordered_access
 
 
-def runtime_of(device: object) -> RuntimeDevice:
+def runtime_of(device: object) -> Device:
     """The runtime device of a user's device; TypeError for other objects."""
     runtime = getattr(device, "runtime", None)
-    if not isinstance(runtime, RuntimeDevice):
+    if not isinstance(runtime, Device):
         raise TypeError(f"device: expected a device, as create_device() gives one, not {device!r}")
     return runtime
 
@@ -121,7 +121,7 @@ class Buffer:
         label: str = "",
     ) -> None:
         self.device = device
-        self.runtime: RuntimeDevice = device.runtime
+        self.runtime: Device = device.runtime
         self._block = block
         self.address = block.address
         self.size = size

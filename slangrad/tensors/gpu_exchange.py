@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slangrad.ir.data.types import Type
-from slangrad.runtime.device import MemoryRegion, RegionItems, RuntimeDevice
+from slangrad.runtime.device import Device, MemoryRegion, RegionItems
 from slangrad.runtime.memory import MemoryBlock
 from slangrad.tensors.buffer import BufferUsage, SharedView, runtime_of, shared_view
 from slangrad.tensors.conversion import AnyArray, HostValue
@@ -95,7 +95,7 @@ class _GpuItems:
         self.__cuda_array_interface__ = interface(region)
 
 
-def torch_view(runtime: RuntimeDevice, region: MemoryRegion, owner: object, frozen: bool) -> HostValue:
+def torch_view(runtime: Device, region: MemoryRegion, owner: object, frozen: bool) -> HostValue:
     """A torch tensor over the memory, which keeps `owner` alive; over a copy where PyTorch cannot use the memory as it
     lies. BufferError where PyTorch does not have the GPU."""
     place = runtime.place_of_torch
@@ -110,7 +110,7 @@ def torch_view(runtime: RuntimeDevice, region: MemoryRegion, owner: object, froz
     return tensor if small is None else tensor.view(dtype_of(small))
 
 
-def capsule(runtime: RuntimeDevice, region: MemoryRegion, owner: object, stream: int | None = None) -> object:
+def capsule(runtime: Device, region: MemoryRegion, owner: object, stream: int | None = None) -> object:
     """A DLPack capsule, which keeps `owner` alive. `stream` is that of the library that asks, as DLPack counts: None
     and 1 are the default one, -1 asks for no order. BufferError for types that DLPack does not have."""
     if stream != -1:
@@ -140,7 +140,7 @@ def _capsule(region: MemoryRegion, owner: object, kind: int, index: int) -> obje
     return _new(address, _UNUSED, ctypes.cast(_DROP, ctypes.c_void_p))
 
 
-def copied(runtime: RuntimeDevice, region: MemoryRegion) -> tuple[MemoryRegion, MemoryBlock]:
+def copied(runtime: Device, region: MemoryRegion) -> tuple[MemoryRegion, MemoryBlock]:
     """The same items in new memory, one after the other."""
     size, dtype = region.dtype.itemsize, region.dtype
     block = runtime.allocate(size * prod(region.shape))
@@ -160,7 +160,7 @@ def is_on_gpu(source: HostValue) -> bool:
     return not isinstance(source, np.ndarray) and hasattr(source, "__cuda_array_interface__")
 
 
-def places_on_gpu(runtime: RuntimeDevice, source: HostValue) -> AnyArray:
+def places_on_gpu(runtime: Device, source: HostValue) -> AnyArray:
     """An array over the addresses of another library's array on this GPU, which keeps that alive. It is never read.
     BufferError where the array lies on another GPU. What is launched here comes after what the library has launched."""
     kind, index = source.__dlpack_device__()

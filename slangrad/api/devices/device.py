@@ -33,7 +33,8 @@ from slangrad.base.process.threads import WeakBag
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
-from slangrad.runtime.device import DeviceMissing, RuntimeDevice
+from slangrad.runtime.device import Device as RuntimeDevice
+from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue

@@ -14,7 +14,7 @@ from slangrad.base.disk.store import Store
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.pipeline import ComputePipeline
-    from slangrad.runtime.device import RuntimeDevice
+    from slangrad.runtime.device import Device
 
 MIB = 1 << 20
 
@@ -72,14 +72,14 @@ def cache_stats(store: Store) -> ShaderCacheStats:
     return ShaderCacheStats(store.usage().entries, store.hits, store.misses)
 
 
-def heap_reports(device: RuntimeDevice) -> list[HeapReport]:
+def heap_reports(device: Device) -> list[HeapReport]:
     """All devices of the CPU share one heap."""
     memory, label = device.memory, "host" if device.reaches_host else device.name
     used, cached, blocks = memory.in_use, memory.cached, memory.blocks
     return [HeapReport(label, blocks, used + cached, used, blocks)]
 
 
-def memory_report(device: RuntimeDevice) -> MemoryReport:
+def memory_report(device: Device) -> MemoryReport:
     memory, launches = device.memory, device.memory_beside_launches()
     free, total = device.memory_of_gpu() or (None, None)
     return MemoryReport(memory.in_use, memory.peak, memory.blocks, launches, memory.cached, free, total)

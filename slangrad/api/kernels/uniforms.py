@@ -54,7 +54,7 @@ from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import TEXTURES as TEXTURE_SHAPES
 from slangrad.marshal.simple.enums import EnumValue
-from slangrad.runtime.device import RuntimeDevice
+from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import slang_name
@@ -110,7 +110,7 @@ class PointerUniform(PointerEncoder):
 
     __slots__ = ("_device", "_element")
 
-    def __init__(self, t: Type, form: ir.Pointer, device: RuntimeDevice) -> None:
+    def __init__(self, t: Type, form: ir.Pointer, device: Device) -> None:
         super().__init__(STRICTLY, form, t)
         self._device = device
         self._element = form.element
@@ -125,7 +125,7 @@ class BufferUniform(Encoder):
     __slots__ = ("_device", "_element", "_size", "_written")
 
     def __init__(
-        self, t: Type, form: ir.Type, element: ir.Type | None, written: bool, device: RuntimeDevice
+        self, t: Type, form: ir.Type, element: ir.Type | None, written: bool, device: Device
     ) -> None:
         super().__init__(STRICTLY, form, t)
         self._device = device
@@ -155,7 +155,7 @@ class TextureUniform(Encoder):
 
     __slots__ = ("_device", "_element", "_name")
 
-    def __init__(self, t: StructType, form: ir.Type, element: ir.Type | None, device: RuntimeDevice) -> None:
+    def __init__(self, t: StructType, form: ir.Type, element: ir.Type | None, device: Device) -> None:
         super().__init__(STRICTLY, form, t)
         self._device = device
         self._element = element
@@ -179,7 +179,7 @@ class HandleUniform(StructEncoder):
 
     __slots__ = ("_device", "_resource")
 
-    def __init__(self, t: StructType, form: ir.Type, address: Encoder, device: RuntimeDevice) -> None:
+    def __init__(self, t: StructType, form: ir.Type, address: Encoder, device: Device) -> None:
         super().__init__(STRICTLY, form, [("__address", address)], t)
         self._device = device
         self._resource = standard_name(t.inner)
@@ -203,7 +203,7 @@ class TensorUniform(Encoder):
     __slots__ = ("_device", "_element", "_family", "_ranks")
 
     def __init__(
-        self, t: Type, form: ir.Type, family: Family, element: ir.Type, ranks: range, device: RuntimeDevice
+        self, t: Type, form: ir.Type, family: Family, element: ir.Type, ranks: range, device: Device
     ) -> None:
         super().__init__(STRICTLY, form, t)
         self._family = family
@@ -239,7 +239,7 @@ class TensorUniform(Encoder):
 
 
 def memory_of(
-    uniform: Encoder, value: Buffer | Tensor, element: ir.Type | None, device: RuntimeDevice, label: str
+    uniform: Encoder, value: Buffer | Tensor, element: ir.Type | None, device: Device, label: str
 ) -> tuple[int, int]:
     """Address and bytes of memory of the kernel's device that can hold such elements."""
     storage = value if isinstance(value, Buffer) else value.storage
@@ -276,7 +276,7 @@ def _unsigned(t: ir.Type) -> object:
 class Uniforms:
     """Makes the encoders of types. `types` are the types of the program, `device` runs its kernels."""
 
-    def __init__(self, types: ModuleTypes, device: RuntimeDevice) -> None:
+    def __init__(self, types: ModuleTypes, device: Device) -> None:
         self._types = types
         self._device = device
 

@@ -39,7 +39,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
 from slangrad.marshal.protocol.marshal import Leaf, Setter
 from slangrad.marshal.registry import key_of
-from slangrad.runtime.device import Grid, Kernel, MemoryRegion, RuntimeDevice
+from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 
@@ -80,7 +80,7 @@ class ScratchBlock:
 
     __slots__ = ("_copied", "_runtime", "address", "block", "memory")
 
-    def __init__(self, runtime: RuntimeDevice, size: int) -> None:
+    def __init__(self, runtime: Device, size: int) -> None:
         self._runtime = runtime
         self.block = runtime.allocate(size)
         self.address = self.block.address
@@ -170,7 +170,7 @@ class CallPlan:
         self.call = call
         self.compile_for = compile_for
         self.device = device
-        self._runtime: RuntimeDevice = device.runtime
+        self._runtime: Device = device.runtime
         self._strict = strict
         self._in_order = in_order
         self._leaves = call.leaves
@@ -526,7 +526,7 @@ class CallPlan:
         return letters
 
 
-def _on_another_device(label: str, kind: str, home: object, runtime: RuntimeDevice) -> CallError:
+def _on_another_device(label: str, kind: str, home: object, runtime: Device) -> CallError:
     """The error for memory that kernels do not reach; `home` is a string where it belongs to PyTorch."""
     if not isinstance(home, str):
         message = f"argument '{label}': the {kind} lies on another device"

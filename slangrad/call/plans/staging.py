@@ -17,7 +17,7 @@ from slangrad.call.plans.overlap import TouchedRegion
 from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Values
-from slangrad.runtime.device import MemoryRegion, RegionItems, RuntimeDevice
+from slangrad.runtime.device import Device, MemoryRegion, RegionItems
 from slangrad.runtime.memory import ALIGNMENT, MemoryBlock
 from slangrad.tensors.conversion import AnyArray
 
@@ -44,7 +44,7 @@ class Copied:
 class Staged:
     """The copies of a launch on the device, until it is over."""
 
-    runtime: RuntimeDevice
+    runtime: Device
     copies: list[Copied]
 
     def bring_back(self) -> None:
@@ -54,7 +54,7 @@ class Staged:
                 self.runtime.fetch(part.bytes, part.address)
 
 
-def stage(runtime: RuntimeDevice, regions: Sequence[TouchedRegion], scalars: Values) -> Staged:
+def stage(runtime: Device, regions: Sequence[TouchedRegion], scalars: Values) -> Staged:
     """Copy the regions that lie on the host, and lead their addresses to the copies."""
     spans: list[tuple[TouchedRegion, int, int]] = []
     for region in regions:

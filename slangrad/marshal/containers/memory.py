@@ -21,7 +21,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape, StridedMemory
 from slangrad.marshal.protocol.marshal import Find, Leaf, Role
-from slangrad.runtime.device import RuntimeDevice
+from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.tensor import Tensor
@@ -123,7 +123,7 @@ def as_tensor(label: str, described: str) -> str:
     return label if has_gradients else f"Tensor.from_numpy(device, {label})"
 
 
-def home_of(value: HostValue) -> RuntimeDevice | str | None:
+def home_of(value: HostValue) -> Device | str | None:
     """The device of a value's memory, "cuda:0" for PyTorch on that GPU; None for memory of the host."""
     if is_torch_type(type(value)):
         return home_of_torch(value)

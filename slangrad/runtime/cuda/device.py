@@ -45,11 +45,11 @@ from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.runtime.cuda.stream import Stream
 from slangrad.runtime.device import (
     Array,
+    Device,
     DeviceClosedError,
     Grid,
     Kernel,
     MemoryRegion,
-    RuntimeDevice,
     check_arguments,
     check_grid,
 )
@@ -60,7 +60,7 @@ NEEDS_HOST = "prints, checks numbers or addresses, or takes memory while it runs
 LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
 
 
-class CudaDevice(RuntimeDevice):
+class CudaDevice(Device):
     """A GPU by its number. CudaUnavailable where there is none."""
 
     kind = "cuda"
