@@ -31,7 +31,11 @@ def buffer(device: spy.Device, numbers: np.ndarray, size: int = 0) -> spy.Buffer
 
 
 def assert_slopes(
-    f: Callable[[np.ndarray], float], x: np.ndarray, slopes: np.ndarray, step: float = 1e-3, tolerance: float = 2e-2
+    f: Callable[[np.ndarray], float],
+    x: np.ndarray,
+    slopes: np.ndarray,
+    step: float = 1e-3,
+    tolerance: float = 2e-2,
 ) -> None:
     """Compare the gradient of a number by an array with differences along six random directions."""
     random = np.random.default_rng(0)

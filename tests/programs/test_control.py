@@ -1,11 +1,13 @@
 """An arm that reaches for a place, and a pole on a cart: gradients through many steps."""
 
 import numpy as np
+import pytest
 
 import slangrad as spy
 from tests.programs import assert_slopes, load
 
 
+@pytest.mark.deep
 def test_an_arm() -> None:
     module = load("chain")
     random = np.random.default_rng(1)
@@ -22,6 +24,7 @@ def test_an_arm() -> None:
     assert miss(angles) < 1e-6
 
 
+@pytest.mark.deep
 def test_a_pole_on_a_cart() -> None:
     module = load("chain")
     gains, steps = np.array([0.5, 1.0, 25.0, 4.0]), 120

@@ -98,7 +98,11 @@ def test_discs_in_tiles(device: spy.Device) -> None:
 
     weights = random.normal(size=expected.shape).astype(np.float32)
     gradients = buffer(device, np.zeros_like(discs), 28)
-    memory = {"discs": buffer(device, discs, 28), "gradients": gradients, "image_gradient": buffer(device, weights, 12)}
+    memory = {
+        "discs": buffer(device, discs, 28),
+        "gradients": gradients,
+        "image_gradient": buffer(device, weights, 12),
+    }
     draw_back.dispatch(threads, vars=arguments | memory)
     slopes = floats(gradients).reshape(discs.shape)
     assert_slopes(lambda x: (drawn(x) * weights).sum(dtype=np.float64), discs, slopes)

@@ -1,11 +1,13 @@
 """Pictures: a bilateral filter, a soft triangle, lists of fragments."""
 
 import numpy as np
+import pytest
 
 import slangrad as spy
 from tests.programs import assert_slopes, buffer, kernel, load
 
 
+@pytest.mark.deep
 def test_a_filter_that_keeps_edges() -> None:
     module = load("pictures")
     image = np.random.default_rng(1).uniform(size=(9, 7)).astype(np.float32)
@@ -29,6 +31,7 @@ def test_a_filter_that_keeps_edges() -> None:
     assert_slopes(lambda x: (filtered(x) * weights).sum(dtype=np.float64), image, tensor.grad.to_numpy())
 
 
+@pytest.mark.deep
 def test_a_soft_triangle() -> None:
     module = load("pictures")
     corners = np.array([[2, 3], [14, 4], [7, 11]], np.float32)
@@ -59,7 +62,10 @@ def test_lists_of_fragments() -> None:
     random = np.random.default_rng(3)
     count, pixels = 150, 20
     places = random.integers(0, pixels - 1, count).astype(np.int32)
-    depths, lights = random.permutation(count).astype(np.float32), random.uniform(size=count).astype(np.float32)
+    depths, lights = (
+        random.permutation(count).astype(np.float32),
+        random.uniform(size=count).astype(np.float32),
+    )
     memory = buffer(device, np.zeros(count * 16, np.uint8), 16)
     results = buffer(device, np.zeros(pixels, np.float32))
     arguments = {"count": count, "pixels": pixels, "fragments": memory.device_address}

@@ -1,6 +1,7 @@
 """Bodies that attract each other; a fluid on a grid."""
 
 import numpy as np
+import pytest
 
 import slangrad as spy
 from tests.programs import assert_slopes, load
@@ -12,6 +13,7 @@ def acceleration(positions: np.ndarray, masses: np.ndarray) -> np.ndarray:
     return (masses[None, :, None] * d / square[..., None] ** 1.5).sum(1)
 
 
+@pytest.mark.deep
 def test_a_step_of_bodies() -> None:
     module = load("bodies")
     random = np.random.default_rng(1)
@@ -39,6 +41,7 @@ def test_a_step_of_bodies() -> None:
     assert_slopes(energy, positions, slopes, step=1e-6, tolerance=1e-7)
 
 
+@pytest.mark.deep
 def test_a_step_of_a_fluid() -> None:
     module = load("fluid")
     random = np.random.default_rng(2)
@@ -55,7 +58,9 @@ def test_a_step_of_a_fluid() -> None:
     left, top = np.floor(x).astype(int), np.floor(y).astype(int)
     s, t = x - left, y - top
     corner = lambda i, j: field[(top + i) % shape[0], (left + j) % shape[1]]
-    expected = (1 - t) * ((1 - s) * corner(0, 0) + s * corner(0, 1)) + t * ((1 - s) * corner(1, 0) + s * corner(1, 1))
+    expected = (1 - t) * ((1 - s) * corner(0, 0) + s * corner(0, 1)) + t * (
+        (1 - s) * corner(1, 0) + s * corner(1, 1)
+    )
     np.testing.assert_allclose(flow, expected, rtol=1e-4, atol=1e-5)
 
     sources = module.divergence(ids, tensor(u), tensor(v), _result="numpy")
