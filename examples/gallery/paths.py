@@ -26,7 +26,9 @@ def main(size=(120, 80), samples=16, steps=120, out="paths.png"):
 
     true = spy.Tensor.from_numpy(device, COLORS, dtype="float3")
     wanted = draw(true, 16 * samples, 0)
-    colors = spy.Tensor.from_numpy(device, np.full((4, 3), 0.5, np.float32), dtype="float3").with_grads(zero=True)
+    colors = spy.Tensor.from_numpy(device, np.full((4, 3), 0.5, np.float32), dtype="float3").with_grads(
+        zero=True
+    )
     optimizer = spy.optim.Adam([colors], lr=0.04)
     start = draw(colors, 4 * samples, 1)
     progress, courses = show.Progress(steps), []
