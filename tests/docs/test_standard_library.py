@@ -15,7 +15,7 @@ def declared_names():
     library = CheckedProgram()
     library.add_source(
         "parts",
-        "// CoopVec, TextureCube, WaveMask, Handle: for a program that speaks of them, the library has more parts",
+        "// CoopVec, TextureCube, WaveMask, Handle, ddx, CalculateLevelOfDetail: for a program that speaks of them, the library has more parts",
     )
     modules = [each for each in library.scopes if isinstance(each, ast.Module)]
     members = [m for each in modules if each.source.name != FOR_GENERATED_KERNELS for m in each.members]
