@@ -32,7 +32,7 @@ def check_header(checker: Checker, declaration: ast.Declaration) -> None:
         _check_repeated(checker, declaration)
 
 
-def _check_parameters(checker: Checker, parameters: list[ast.Parameter]) -> None:
+def _check_parameters(checker: Checker, parameters: list[ast.ParameterDeclaration]) -> None:
     names: set[str] = set()
     after_default = False
     for parameter in parameters:

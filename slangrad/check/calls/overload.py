@@ -38,14 +38,14 @@ from slangrad.check.model.packs import grouped, spliced
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
-    Array,
+    ArrayType,
     EnumType,
     FunctionParameter,
     FunctionType,
     GenericArgument,
     InterfaceType,
     LambdaType,
-    Scalar,
+    ScalarType,
     Type,
     is_pack,
     parameter_type,
@@ -144,7 +144,7 @@ def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
     """An array of group memory is passed as a pointer: copies in and out would lose the writes of other threads."""
     form = node.ref
     shared = isinstance(form, checked.Global) and form.reference.declaration.has("groupshared")
-    if not shared or not isinstance(node.type, Array):
+    if not shared or not isinstance(node.type, ArrayType):
         return node
     address = ast.Unary(node.span, "&", node)
     address.type, address.ref = (
@@ -376,7 +376,7 @@ def _bind_as_float(checker: Checker, candidate: Candidate, solver: Solver) -> No
     """An integer for a parameter that takes only floats is a float: `sqrt(2)`."""
     bounds = generic_info(checker, candidate.declaration).bounds
     for parameter, actual in solver.bindings.items():
-        if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
+        if parameter not in solver.open or not isinstance(actual, ScalarType) or not actual.is_integer:
             continue
         assert isinstance(parameter, ast.TypeParameter)
         wanted = bounds.get(parameter_type(parameter), [])

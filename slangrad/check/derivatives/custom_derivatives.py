@@ -47,7 +47,7 @@ from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
 from slangrad.syntax import ast
 
-Differentiated = ast.Function | ast.Accessor
+Differentiated = ast.FunctionDeclaration | ast.Accessor
 
 
 @record
@@ -56,7 +56,7 @@ class InstanceDerivative:
     derivative's."""
 
     kind: str
-    derivative: ast.Function
+    derivative: ast.FunctionDeclaration
     named: Bindings
 
 
@@ -115,7 +115,7 @@ def _instance(checker: Checker, derivative: InstanceDerivative, reference: DeclR
 
 def _find(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
     declarations = DerivativeDeclarations()
-    if not isinstance(declaration, (ast.Function, ast.Accessor)):
+    if not isinstance(declaration, (ast.FunctionDeclaration, ast.Accessor)):
         return declarations
     for name, _, kind in KINDS:
         attribute = declaration.attribute(name)
@@ -145,7 +145,7 @@ def _take(
 
 
 def _fitting_instance(
-    checker: Checker, kind: str, derivative: ast.Function, named: Candidate
+    checker: Checker, kind: str, derivative: ast.FunctionDeclaration, named: Candidate
 ) -> Bindings | None:
     """The generic arguments with which a derivative names a function, when it has the signature for these."""
     arguments = named_instance(named)
@@ -184,10 +184,13 @@ def match_derivative(
     solver = Solver(checker, open_parameters)
     for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
         solver.bindings[parameter] = argument
-    if not _fits(solver, offered, wanted):
-        return None
+    in_order = _in_order(declaration, candidate)
+    if not _fits(solver, offered, wanted):  # `T.Differential` gives no T
+        solver = Solver(checker, ())
+        if not _fits(solver, signature_of(checker, DeclRef(candidate.declaration, in_order)), wanted):
+            return None
     around = identity(declaration)
-    bindings = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
+    bindings = {**around, **candidate.substitution, **in_order, **solver.bindings}
     if any(generic not in bindings for generic in candidate.declaration.generics):
         return None
     met = unmet_constraint(checker, candidate.declaration, bindings) is None
@@ -254,7 +257,7 @@ def check_derivative_attributes(checker: Checker, declaration: Differentiated) -
 
 
 def _check_pairs(
-    checker: Checker, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
+    checker: Checker, attribute: ast.AttributeNode, kind: str, pairs: list[tuple[Candidate, Candidate]]
 ) -> None:
     """Each pair is a named function, and the candidates for its derivative."""
     if not pairs:
@@ -286,7 +289,7 @@ def _check_pairs(
 _WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
 
 
-def _expected_text(checker: Checker, kind: str, named: Candidate, derivative: ast.Function) -> str:
+def _expected_text(checker: Checker, kind: str, named: Candidate, derivative: ast.FunctionDeclaration) -> str:
     arguments = named_instance(named) or identity(named.declaration)
     reference = DeclRef(named.declaration, arguments)
     if kind == "apply":
@@ -321,7 +324,7 @@ def context_operator(checker: Checker, apply: DeclRef, reference: DeclRef) -> tu
         return None
     backward = context_signature(checker, reference)
     for member in concrete_members(checker, context, "operator()"):
-        is_method = isinstance(member.declaration, ast.Function)
+        is_method = isinstance(member.declaration, ast.FunctionDeclaration)
         if is_method and same_signature(signature_of(checker, member.reference), backward):
             return member.reference, context
     return None

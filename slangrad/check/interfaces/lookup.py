@@ -32,21 +32,22 @@ from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
     INT,
-    Array,
+    ArrayType,
     EnumType,
     FunctionType,
     GenericArgument,
     InterfaceType,
     LambdaType,
-    Matrix,
+    MatrixType,
     Nominal,
     ParameterType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
+    associated_type,
     is_pack,
     nominal,
     parameter_type,
@@ -149,7 +150,7 @@ def base_of(checker: Checker, kind: Type) -> Type | None:
 
 def has_body(declaration: ast.Declaration) -> bool:
     """Whether a function, property or subscript brings one."""
-    if isinstance(declaration, (ast.Function, ast.Constructor)):
+    if isinstance(declaration, (ast.FunctionDeclaration, ast.Constructor)):
         return declaration.body is not None
     return isinstance(declaration, (ast.Property, ast.Subscript)) and any(
         accessor.body is not None for accessor in declaration.accessors
@@ -175,8 +176,8 @@ def all_members(declaration: ast.Container) -> Iterator[ast.Declaration]:
             yield member
 
 
-_Around = type[ast.Struct | ast.Namespace | ast.Extension | ast.Interface]
-_AROUND: tuple[_Around, ...] = (ast.Struct, ast.Namespace, ast.Extension)
+_Around = type[ast.StructDeclaration | ast.Namespace | ast.Extension | ast.Interface]
+_AROUND: tuple[_Around, ...] = (ast.StructDeclaration, ast.Namespace, ast.Extension)
 
 
 def nested(
@@ -215,10 +216,10 @@ def tag_type(checker: Checker, kind: EnumType) -> Type:
     return tag
 
 
-def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
+def _find_tag(checker: Checker, declaration: ast.EnumDeclaration) -> Type:
     for node in declaration.bases:
         base = checker.resolve_type(checker.scope_of(declaration), node)
-        if isinstance(base, Scalar):
+        if isinstance(base, ScalarType):
             if not base.is_float:
                 return base
             checker.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
@@ -234,7 +235,7 @@ def extension_key(kind: Type) -> object:
         return ANY
     if isinstance(kind, Nominal):
         return kind.declaration
-    return kind if isinstance(kind, Scalar) else type(kind)
+    return kind if isinstance(kind, ScalarType) else type(kind)
 
 
 def add_extension(checker: Checker, extension: ast.Extension) -> None:
@@ -400,6 +401,8 @@ def _add_with_bases(
 def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
     if isinstance(kind, (ParameterType, Projection)):
         yield from bounds_of(checker, kind)
+        if isinstance(kind, Projection):
+            yield from _constrained_by_base(checker, kind)
     elif isinstance(kind, (StructType, EnumType)):
         seen = own_substitution(kind)
         for base in interface_bases(checker, kind.declaration):
@@ -410,7 +413,10 @@ def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
         yield kind
     elif isinstance(kind, LambdaType):
         yield from function_interfaces(checker, kind)
-    elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and checker.differential(kind) is not None:
+    elif (
+        isinstance(kind, (ScalarType, VectorType, MatrixType, ArrayType, Tuple))
+        and checker.differential(kind) is not None
+    ):
         yield nominal(checker.standard("IDifferentiable"))
     if kind.abstract and not isinstance(kind, (ParameterType, Projection)):
         for declaration in checker.assumptions:
@@ -482,6 +488,17 @@ def _inherits(checker: Checker, start: ast.Interface, other: ast.Interface) -> b
     return other in reached
 
 
+def _constrained_by_base(checker: Checker, kind: Projection) -> Iterator[InterfaceType]:
+    """The bounds of an inherited associated type: `__constraint Differential : IFoo` in an interface of its base."""
+    for interface in conformances(checker, kind.base):
+        if interface is kind.interface:
+            continue
+        stated = generic_info(checker, interface.declaration).bounds
+        subject = associated_type(parameter_type(interface.declaration), kind.interface, kind.declaration)
+        for bound in stated.get(subject, ()):
+            yield substitute(checker, bound, requirement_substitution(kind.base, interface))
+
+
 def with_inherited(checker: Checker, interface: InterfaceType) -> list[InterfaceType]:
     """An interface and all that it inherits from."""
     interfaces: dict[InterfaceType, None] = {}
@@ -495,6 +512,8 @@ def unmet_constraint(
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
     info = generic_info(checker, declaration)
     for subject, interfaces in info.bounds.items():
+        if _is_required(declaration, subject, substitution):
+            continue
         for actual, seen in _seen_entries(checker, subject, substitution):
             for interface in interfaces:
                 wanted = substitute(checker, interface, seen)
@@ -503,6 +522,8 @@ def unmet_constraint(
                 if not conforms(checker, actual, wanted):
                     return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:
+        if _is_required(declaration, left, substitution):
+            continue
         for actual_left, seen in _seen_entries(checker, left, substitution):
             other = substitute(checker, right, seen)
             if actual_left is not other and ERROR not in (actual_left, other):
@@ -517,6 +538,14 @@ def unmet_constraint(
         if not _holds(checker, operator, *counts):
             return f"'{least} {operator} {most}' does not hold: it is {counts[0]} {operator} {counts[1]}"
     return None
+
+
+def _is_required(declaration: ast.Declaration, subject: Type, substitution: Substitution) -> bool:
+    """Whether a constraint is about `This` of an interface, and no type is asked about: conformances are."""
+    while isinstance(subject, Projection):
+        subject = subject.base
+    of_this = isinstance(declaration, ast.Interface) and subject is parameter_type(declaration)
+    return of_this and declaration not in substitution
 
 
 def _seen_entries(

@@ -41,6 +41,7 @@ from slangrad.check.interfaces.lookup import (
     interface_bases,
     is_stated,
     tag_type,
+    unmet_constraint,
 )
 from slangrad.check.interfaces.synthesize import synthesized
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
@@ -133,7 +134,7 @@ def members_for(checker: Checker, kind: Type, interface: InterfaceType, name: st
 
 
 def is_type_declaration(declaration: ast.Declaration) -> bool:
-    return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
+    return isinstance(declaration, (ast.StructDeclaration, ast.EnumDeclaration, ast.TypeAlias, ast.Interface))
 
 
 def member_type(checker: Checker, member: LookupResult) -> Type:
@@ -234,7 +235,7 @@ def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | Non
     return kind if pattern is this else None
 
 
-WithGenerics = ast.Function | ast.Constructor | ast.Subscript
+WithGenerics = ast.FunctionDeclaration | ast.Constructor | ast.Subscript
 Accessed = ast.Property | ast.Subscript
 
 # --- Witnesses ----------------------------------------------------------------------------------------
@@ -315,7 +316,10 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
 
 
 def _compare_functions(
-    checker: Checker, requirement: ast.Function | ast.Constructor, seen: Bindings, member: LookupResult
+    checker: Checker,
+    requirement: ast.FunctionDeclaration | ast.Constructor,
+    seen: Bindings,
+    member: LookupResult,
 ) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
@@ -423,7 +427,7 @@ def _compare_variables(
 Comparison = Callable[[Checker, OfClass, Bindings, LookupResult], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
-    ast.Function: _compare_functions,
+    ast.FunctionDeclaration: _compare_functions,
     ast.Constructor: _compare_functions,
     ast.Property: _compare_properties,
     ast.Subscript: _compare_subscripts,
@@ -449,6 +453,10 @@ def lacking(checker: Checker, kind: Type, interface: InterfaceType) -> list[str]
             missing += _missing_type(checker, kind, interface, requirement)
         elif isinstance(requirement, tuple(_COMPARISONS)):
             missing += _missing_member(checker, kind, interface, requirement)
+    if any(isinstance(member, ast.ConstraintRequirement) for member in interface.declaration.members):
+        seen = requirement_substitution(kind, interface)
+        reason = None if missing else unmet_constraint(checker, interface.declaration, seen)
+        missing += [reason] if reason else []
     return missing
 
 
