@@ -46,9 +46,8 @@ def main(size=256, texels=128, points=1 << 14, steps=400, rate=0.02, out="mip_te
     result = spy.Tensor.empty(device, (points,), "float").with_grads(
         spy.Tensor.from_numpy(device, np.full(points, 1 / points, np.float32))
     )
-    finest = np.log2(
-        size / texels
-    )  # of the image: its level with as many texels as the first one of features
+    # Of the image: its level with as many texels as the first one of features.
+    finest = np.float32(np.log2(size / texels))
     progress = show.Progress(steps)
     for step in range(1, steps + 1):
         at = random.random((points, 2), np.float32)
