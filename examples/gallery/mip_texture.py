@@ -54,17 +54,10 @@ def main(size=256, texels=128, points=1 << 14, steps=400, rate=0.02, out="mip_te
         level = random.random(points, np.float32) * np.float32(features.mip_count - 1)
         level[::2] = 0
         wanted = module.imageAt(image, trilinear, at, level + finest, _result="numpy")
-        given = (
-            features,
-            trilinear,
-            network,
-            at,
-            level,
-            spy.Tensor.from_numpy(device, wanted, dtype="float3"),
-        )
-        module.loss(*given, _result=result)
-        progress.add(result.to_numpy().mean())
-        module.loss.bwds(*given, _result=result)
+        difference = module.colorOf(features, trilinear, network, at, level, _result="numpy") - wanted
+        progress.add((difference**2).mean())
+        targets = spy.Tensor.from_numpy(device, wanted, dtype="float3")
+        module.loss.bwds(features, trilinear, network, at, level, targets, _result=result)
         optimizer.lr = rate * 0.1 ** (step / steps)
         optimizer.step()
         features.grad.clear()

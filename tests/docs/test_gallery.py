@@ -15,14 +15,16 @@ NEARER = {
     "splatting": 10,
     "cloth": 10,
     "hash_grid": 10,
+    "paths": 10,
+    "distances": 10,
     "textured": 100,
     "mip_texture": 20,
 }
-DEEP = ("textured", "mip_texture")  # `tests/textures` has their parts
+DEEP = {"paths", "distances", "textured", "mip_texture"}  # `.ci/run` runs all of them
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in NEARER]
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name in DEEP)) for name in NEARER]
 )
 def test_the_loss_falls(name, tmp_path, monkeypatch, capsys):
     program = GALLERY / f"{name}.py"
