@@ -61,6 +61,7 @@ from slangrad.check.model.types import (
     Matrix,
     Pointer,
     Scalar,
+    StructType,
     Type,
     Vector,
     array_of,
@@ -74,6 +75,7 @@ from slangrad.check.names.memory_rules import is_layout, layout_named
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.resolve import RULES, mark_type, refer, refer_whole
 from slangrad.check.names.scopes import Scope, enclosing_member_scope
+from slangrad.check.names.struct_fields import inherits
 from slangrad.syntax import ast
 
 
@@ -196,7 +198,19 @@ def _is(scope: Scope, node: ast.Is) -> Type:
         _value_of(scope, node.operand, meaning)
     target = scope.checker.resolve_type(scope, node.target)
     node.ref = checked.TypeTest(node.operand, target)
+    if isinstance(meaning, ValueMeaning):
+        _refuse_unrelated(scope, node, target)
     return BOOL
+
+
+def _refuse_unrelated(scope: Scope, node: ast.Is | ast.As, target: Type) -> None:
+    """A struct is never another one."""
+    kind = value_type(node.operand)
+    both = isinstance(kind, StructType) and isinstance(target, StructType)
+    if both and kind is not target and not kind.abstract and not target.abstract:
+        if not inherits(kind, target.declaration) and not inherits(target, kind.declaration):
+            message = f"a '{kind}' is never a '{target}'"
+            scope.checker.error("E0311", message, node.span, "'is' and 'as' look at values of interfaces")
 
 
 def _as(scope: Scope, node: ast.As) -> Type:
@@ -206,6 +220,7 @@ def _as(scope: Scope, node: ast.As) -> Type:
     if target is ERROR:
         return ERROR
     node.ref = checked.Downcast(node.operand, target)
+    _refuse_unrelated(scope, node, target)
     return library_type(scope.checker, "Optional", target)
 
 

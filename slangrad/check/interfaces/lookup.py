@@ -221,7 +221,8 @@ def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
         if isinstance(base, Scalar):
             if not base.is_float:
                 return base
-            checker.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
+        if isinstance(base, (Scalar, ParameterType)):
+            checker.error("E0323", f"an enum cannot be stored as '{base}'", node.span, "name a type of whole numbers")
     return INT
 
 

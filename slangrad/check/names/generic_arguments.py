@@ -47,6 +47,10 @@ def apply_arguments(
     if written is None and any(level.owner is declaration for level in levels(scope)):
         seen = {**identity(declaration), **meaning.substitution}
         return TypeMeaning(member_type(scope.checker, LookupResult(declaration, seen)))
+    if written is None and declaration.generics and all(generic.is_pack for generic in declaration.generics):
+        message = f"'{declaration.name}' is generic, and its arguments are missing"
+        scope.checker.error("E0403", message, node.span, f"without any they are written {declaration.name}<>")
+        return FAILED
     arguments = with_layout(scope.checker, node, declaration, list(written or ()))
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
     if substitution is None:
