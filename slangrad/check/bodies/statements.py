@@ -81,7 +81,9 @@ def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
             continue
         if isinstance(declaration, ast.Function):
             message = "a function does not belong into a function"
-            scope.checker.error("E0414", message, declaration.name_span, "declare it outside, or write a lambda")
+            scope.checker.error(
+                "E0414", message, declaration.name_span, "declare it outside, or write a lambda"
+            )
         _refuse_redeclaration(scope, declaration)
         scope.add(declaration)
         require_finite(scope.checker, [declaration])
@@ -94,7 +96,9 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
     scope.checker.info(declaration)
     if declaration.has("groupshared") and not declaration.has("static"):
         message = f"'{declaration.name}' is shared by a group, so it cannot be a variable of a function"
-        scope.checker.error("E0706", message, declaration.name_span, "declare it outside of functions, or 'static'")
+        scope.checker.error(
+            "E0706", message, declaration.name_span, "declare it outside of functions, or 'static'"
+        )
     check_attributes(scope.checker, declaration)
     check_modifiers(scope.checker, declaration)
     _refuse_redeclaration(scope, declaration)

@@ -57,7 +57,9 @@ def _hidden(declaration: ast.Declaration, kinds: Iterable[Type]) -> Iterator[ast
 def _parts(kind: Type) -> Iterator[Type]:
     for name in fields_of(type(kind)):
         part = getattr(kind, name)
-        yield from (entry for entry in (part if isinstance(part, tuple) else (part,)) if isinstance(entry, Type))
+        yield from (
+            entry for entry in (part if isinstance(part, tuple) else (part,)) if isinstance(entry, Type)
+        )
 
 
 def _is_public(declaration: ast.Declaration) -> bool:

@@ -47,10 +47,12 @@ from slangrad.check.model.types import (
     LambdaType,
     Scalar,
     Type,
+    element_of,
     is_pack,
     parameter_type,
     pointer,
     stored,
+    with_element,
 )
 from slangrad.check.names import constants
 from slangrad.check.names.generic_arguments import default_argument, fits
@@ -502,8 +504,23 @@ def _pass_place(
     ):
         assert coercion is not None
         return coercion
+    if coercion is not None and parameter.direction != "ref" and _differ_in_sign(actual, parameter.type):
+        coercion.conversion = checked.Conversion("sign", parameter.type)
+        return coercion
     reason = f"{subject} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
     return Mismatch(candidate, reason, node)
+
+
+def _differ_in_sign(actual: Type, wanted: Type) -> bool:
+    """`int` and `uint`, also of vectors and matrices: such numbers can be converted there and back."""
+    have, want = element_of(actual), element_of(wanted)
+    if (
+        not isinstance(have, Scalar)
+        or not isinstance(want, Scalar)
+        or not (have.is_integer and want.is_integer)
+    ):
+        return False
+    return have.bits == want.bits and with_element(actual, want) is wanted
 
 
 # --- Errors -------------------------------------------------------------------------------------------

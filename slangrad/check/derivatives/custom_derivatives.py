@@ -44,7 +44,15 @@ from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInf
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, visible_parameters
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Scalar, Tuple, Type, function_type
+from slangrad.check.model.types import (
+    VOID,
+    FunctionParameter,
+    FunctionType,
+    Scalar,
+    Tuple,
+    Type,
+    function_type,
+)
 from slangrad.syntax import ast
 
 Differentiated = ast.Function | ast.Accessor

@@ -222,7 +222,9 @@ def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
             if not base.is_float:
                 return base
         if isinstance(base, (Scalar, ParameterType)):
-            checker.error("E0323", f"an enum cannot be stored as '{base}'", node.span, "name a type of whole numbers")
+            checker.error(
+                "E0323", f"an enum cannot be stored as '{base}'", node.span, "name a type of whole numbers"
+            )
     return INT
 
 

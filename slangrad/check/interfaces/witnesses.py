@@ -50,8 +50,8 @@ from slangrad.check.model.types import (
     ERROR,
     EnumType,
     InterfaceType,
-    Nominal,
     LambdaType,
+    Nominal,
     ParameterType,
     Projection,
     Type,
@@ -463,10 +463,14 @@ def _check_override(
 def _unfit_member(checker: Checker, kind: Type, interface: InterfaceType) -> Span | None:
     """The place of the member that has the name of the missing one, but another form."""
     for requirement in interface.declaration.members:
-        if isinstance(requirement, tuple(_COMPARISONS)) and _missing_member(checker, kind, interface, requirement):
+        if isinstance(requirement, tuple(_COMPARISONS)) and _missing_member(
+            checker, kind, interface, requirement
+        ):
             members = concrete_members(checker, kind, requirement.name)
             declared = members[0].declaration if len(members) == 1 else None
-            is_own = isinstance(kind, Nominal) and declared is not None and declared.parent is kind.declaration
+            is_own = (
+                isinstance(kind, Nominal) and declared is not None and declared.parent is kind.declaration
+            )
             return declared.name_span if declared is not None and is_own else None
     return None
 

@@ -40,6 +40,11 @@ def apply_arguments(
     scope: Scope, node: ast.Expression, meaning: GenericMeaning, written: Sequence[Entry] | None = None
 ) -> Meaning:
     """The type for the arguments; where none are written inside of the type itself, that type."""
+    if written is None and meaning.builtin == "Tuple":
+        scope.checker.error(
+            "E0403", "'Tuple' is generic, and its arguments are missing", node.span, "write Tuple<>"
+        )
+        return FAILED
     if meaning.builtin:
         return _apply_builtin(scope, node, meaning.builtin, written or ())
     declaration = meaning.declaration
@@ -47,10 +52,6 @@ def apply_arguments(
     if written is None and any(level.owner is declaration for level in levels(scope)):
         seen = {**identity(declaration), **meaning.substitution}
         return TypeMeaning(member_type(scope.checker, LookupResult(declaration, seen)))
-    if written is None and declaration.generics and all(generic.is_pack for generic in declaration.generics):
-        message = f"'{declaration.name}' is generic, and its arguments are missing"
-        scope.checker.error("E0403", message, node.span, f"without any they are written {declaration.name}<>")
-        return FAILED
     arguments = with_layout(scope.checker, node, declaration, list(written or ()))
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
     if substitution is None:

@@ -20,7 +20,15 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import CheckedProgram
 from slangrad.ir.data import types
 from slangrad.ir.data.forms import Rules, rules_from
-from slangrad.ir.data.layout import HEADER, OPEN_SIZE, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.ir.data.layout import (
+    HEADER,
+    OPEN_SIZE,
+    Layout,
+    any_value_composite,
+    any_value_layout,
+    layout_of,
+    round_up,
+)
 from slangrad.ir.ops import core
 from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
 from slangrad.lower.model.memory_forms import KernelMemoryForms
