@@ -127,6 +127,9 @@ def _function(checker: Checker, node: ast.Function) -> None:
     if attribute is not None and info.result is VOID:
         message = f"'{node.name}' has no result that [NoDiscard] could be about"
         checker.error("E0208", message, node.name_span, "leave it out")
+    if node.attribute("CudaKernel") is not None and info.result not in (VOID, ERROR):
+        message = f"'{node.name}' returns a value, and a launch has no result"
+        checker.error("E0709", message, node.name_span, "write it into a tensor")
     check_body(checker, node)
     check_derivative_attributes(checker, node)
 

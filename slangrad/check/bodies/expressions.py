@@ -206,11 +206,12 @@ def _is(scope: Scope, node: ast.Is) -> Type:
 def _refuse_unrelated(scope: Scope, node: ast.Is | ast.As, target: Type) -> None:
     """A struct is never another one."""
     kind = value_type(node.operand)
-    both = isinstance(kind, StructType) and isinstance(target, StructType)
-    if both and kind is not target and not kind.abstract and not target.abstract:
-        if not inherits(kind, target.declaration) and not inherits(target, kind.declaration):
-            message = f"a '{kind}' is never a '{target}'"
-            scope.checker.error("E0311", message, node.span, "'is' and 'as' look at values of interfaces")
+    if not isinstance(kind, StructType) or not isinstance(target, StructType) or kind is target:
+        return
+    is_known = not kind.abstract and not target.abstract
+    if is_known and not inherits(kind, target.declaration) and not inherits(target, kind.declaration):
+        message = f"a '{kind}' is never a '{target}'"
+        scope.checker.error("E0311", message, node.span, "'is' and 'as' look at values of interfaces")
 
 
 def _as(scope: Scope, node: ast.As) -> Type:

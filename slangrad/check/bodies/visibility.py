@@ -48,9 +48,9 @@ def _hidden(declaration: ast.Declaration, kinds: Iterable[Type]) -> Iterator[ast
             continue
         seen.add(kind)
         named = getattr(kind, "declaration", None)
-        if isinstance(named, (ast.Struct, ast.Enum, ast.Interface)) and _file_of(named) is file:
-            if not _is_public(named):
-                yield named
+        is_here = isinstance(named, (ast.Struct, ast.Enum, ast.Interface)) and _file_of(named) is file
+        if isinstance(named, ast.Declaration) and is_here and not _is_public(named):
+            yield named
         pending += _parts(kind)
 
 

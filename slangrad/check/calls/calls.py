@@ -174,13 +174,11 @@ def _unchangeable(this: checked.Base) -> str | None:
     if not isinstance(this, ast.Expression):
         return None
     parameter = this.ref.declaration if isinstance(this.ref, checked.Local) else None
-    if (
-        isinstance(parameter, ast.Parameter)
-        and parameter.direction == "in"
-        and isinstance(this.type, StructType)
-    ):
-        if this.type.declaration.attribute("__NonCopyableType") is not None:
-            return f"'{parameter.name}' is passed by value, and a '{this.type}' cannot be copied"
+    if not isinstance(parameter, ast.Parameter) or parameter.direction != "in":
+        return None
+    kind = this.type
+    if isinstance(kind, StructType) and kind.declaration.attribute("__NonCopyableType") is not None:
+        return f"'{parameter.name}' is passed by value, and a '{kind}' cannot be copied"
     return None
 
 

@@ -241,6 +241,10 @@ def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
         rule = _MODIFIERS.get(modifier)
         if rule is not None:
             rule(checker, node)
+    seen_by = [modifier for modifier in node.modifiers if modifier in ("public", "internal", "private")]
+    if len(seen_by) > 1:
+        message = f"'{node.name}' cannot be both '{seen_by[0]}' and '{seen_by[1]}'"
+        checker.error("E0208", message, node.name_span, "leave one of them out")
     if isinstance(node, ast.Struct) and node.keyword == "class":
         note = "write 'struct', whose objects are values"
         checker.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
