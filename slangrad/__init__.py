@@ -81,12 +81,14 @@ _HOMES = {
     "slangrad.runtime.reports":                  "BoundsError KernelAssertionError KernelRecursionError "
                                                  "KernelTypeError NotFiniteError PointerError",
     "slangrad.tensors.buffer":                   "Buffer BufferDesc BufferUsage MemoryType ResourceState",
+    "slangrad.tensors.descriptors":              "DescriptorHandle DescriptorHandleType",
     "slangrad.tensors.formats":                  "DataType Format FormatChannels FormatInfo FormatType "
                                                  "get_format_info",
     "slangrad.tensors.shape":                    "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
-    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS TextureDesc TextureType TextureUsage",
-    "slangrad.tensors.textures":                 "SubresourceRange Texture TextureView TextureViewDesc",
+    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS SubresourceRange TextureDesc TextureType "
+                                                 "TextureUsage TextureViewDesc",
+    "slangrad.tensors.textures":                 "Texture TextureView",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }

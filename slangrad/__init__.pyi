@@ -176,6 +176,8 @@ from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage
 from slangrad.tensors.buffer import MemoryType as MemoryType
 from slangrad.tensors.buffer import ResourceState as ResourceState
+from slangrad.tensors.descriptors import DescriptorHandle as DescriptorHandle
+from slangrad.tensors.descriptors import DescriptorHandleType as DescriptorHandleType
 from slangrad.tensors.formats import DataType as DataType
 from slangrad.tensors.formats import Format as Format
 from slangrad.tensors.formats import FormatChannels as FormatChannels
@@ -186,13 +188,13 @@ from slangrad.tensors.shape import Shape as Shape
 from slangrad.tensors.tensor import Tensor as Tensor
 from slangrad.tensors.texture_desc import ALL_LAYERS as ALL_LAYERS
 from slangrad.tensors.texture_desc import ALL_MIPS as ALL_MIPS
+from slangrad.tensors.texture_desc import SubresourceRange as SubresourceRange
 from slangrad.tensors.texture_desc import TextureDesc as TextureDesc
 from slangrad.tensors.texture_desc import TextureType as TextureType
 from slangrad.tensors.texture_desc import TextureUsage as TextureUsage
-from slangrad.tensors.textures import SubresourceRange as SubresourceRange
+from slangrad.tensors.texture_desc import TextureViewDesc as TextureViewDesc
 from slangrad.tensors.textures import Texture as Texture
 from slangrad.tensors.textures import TextureView as TextureView
-from slangrad.tensors.textures import TextureViewDesc as TextureViewDesc
 from slangrad.transforms.finite_differences import check_gradients as check_gradients
 from slangrad.transforms.gradients import grad as grad
 from slangrad.transforms.gradients import hvp as hvp

@@ -15,6 +15,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # What a warm start does not need is loaded when it is first used: `Late("slangrad.pipeline")`.
 LATE_MODULES = {
+    ("marshal", "slangrad.marshal.containers.handles"),
+    ("marshal", "slangrad.tensors.descriptors"),
+    ("tensors", "slangrad.tensors.descriptors"),
     ("call", "slangrad.call.gradient_check"),  # check mode
     ("backends.py", "slangrad.llvm.machine.native"),  # machine code that our own loader does not take
     ("backends.py", "slangrad.runtime.cuda.device"),  # the first CUDA device

@@ -31,6 +31,7 @@ class CheckedModule:
     added: SourceFile | None = None  # one more file, see `with_text`
     origin: Origin | None = None
     key: str = ""  # the digest of all texts that it was made from, those of its imports too
+    passed_on: list[CheckedModule] = field(default_factory=list)  # those of `__exported import`
 
     def with_imports(self) -> list[CheckedModule]:
         """The module, what it imports, what that imports, and so on."""
@@ -55,18 +56,8 @@ class CheckedModule:
         """The modules that this one imports with `__exported import`, but for those that were seen."""
         if self in seen:
             return []
-        wanted = {
-            member.path
-            for member in self.members
-            if isinstance(member, ast.Import) and member.has("__exported")
-        }
-        direct = [imported for imported in self.imports if wanted & imported.spellings()]
+        direct = list(self.passed_on)
         return direct + [deeper for imported in direct for deeper in imported.reexported((*seen, self))]
-
-    def spellings(self) -> set[str]:
-        """The names by which an import may mean this module."""
-        stem = Path(self.name).stem
-        return {self.name, stem, stem.replace("-", "_"), self.declaration.module_name or ""}
 
     def take_out(self, exported: Iterable[str]) -> list[ast.Declaration]:
         """Take out the declarations that exported names replace, and give them."""

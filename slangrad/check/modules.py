@@ -406,6 +406,8 @@ class CheckedProgram(FullChecker):
         imported = self._again(imported) if self._links else imported
         module.scope.linked.pop(imported.scope, None)  # all of it is visible
         self._trace.note(MODULE, node.path, str(module.path or ""), self._meaning(imported))
+        if node.has("__exported") and imported not in module.passed_on:
+            module.passed_on.append(imported)
         if imported in module.imports:
             return
         module.see([imported, *imported.reexported()])

@@ -25,7 +25,7 @@ from slangrad.graph.calls import results_of
 from slangrad.graph.ir.devices import host_array, on_device, put
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
-from slangrad.graph.ir.node import Node, new_input
+from slangrad.graph.ir.node import Node, new_input, topological_order
 from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, layout_of
 from slangrad.graph.lowering.choose import Choose, by_slang, chooser, of_first
 from slangrad.graph.output.explain import PlanExplanation
@@ -48,6 +48,8 @@ from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.comparison import (
     captured_parts,
     compared_step,
+    digest_of_array,
+    digest_of_sample,
     graph_parts,
     input_parts,
     number_parts,
@@ -134,7 +136,8 @@ class Step:
         updates = self.optimizer.advance(is_planned=self._last is None)
         planned = self._planned(call, updates)
         if self.mesh.watch is not None:
-            self.mesh.watch.begin(planned.digest, self.numbers_of(call), planned.batch_text)
+            samples = "".join(part.value for part in planned.sample_parts())
+            self.mesh.watch.begin(planned.digest, self.numbers_of(call) + samples, planned.batch_text)
         if planned is not self._last:  # a plan that is new may have cut the state
             self._last, updates = planned, self.optimizer.advance()
         try:
@@ -168,6 +171,7 @@ class Step:
         yield from setting_parts(number)
         yield PlanPart("the batch of a worker", planned.batch_text, SAME_ROWS)
         yield from number_parts(self.named_numbers(call))
+        yield from planned.sample_parts()
 
     def numbers_of(self, call: CallArguments) -> str:
         return " ".join(number for _, number in self.named_numbers(call))
@@ -267,6 +271,7 @@ class _Planned:
         outputs, inputs = [output, *aux, *kept], [*parameters, *batch, *states, settings]
         self._device = device_of(held.tensors[0])
         self.digest, self.batch_text = "", batch_text(call.arrays)
+        captured = self._captured = [node for node in topological_order(*outputs) if node.op == "captured"]
         if mesh.watch:  # workers agree before they wait for each other to make the plan
             held.number = held.number or mesh.watch.number("step function")
             which = {
@@ -280,7 +285,7 @@ class _Planned:
                 *settings_parts,
                 *input_parts(batch, parameters, step.optimizer.names),
                 *graph_parts(outputs),
-                *captured_parts(outputs, self._device),
+                *captured_parts(captured, self._device, digest_of_array),
                 *held.parts(),
                 *setting_parts(layers.numbers),
             ]
@@ -398,6 +403,10 @@ class _Planned:
             return {}
         layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
         return {node: at for node, at in layouts.items() if not self._is_dense or node not in graph.batch}
+
+    def sample_parts(self) -> Iterator[PlanPart]:
+        """Of captured arrays, as they are now."""
+        return captured_parts(self._captured, self._device, digest_of_sample)
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""

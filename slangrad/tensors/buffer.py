@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntFlag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,11 @@ from slangrad.tensors.transfer import SharedArray
 from slangrad.tensors.views import View, reach
 
 FORMATS, EXCHANGE = Late("slangrad.tensors.formats"), Late("slangrad.tensors.gpu_exchange")
+if TYPE_CHECKING:
+    from slangrad.tensors import descriptors as DESCRIPTORS
+    from slangrad.tensors.descriptors import DescriptorHandle
+else:
+    DESCRIPTORS = Late("slangrad.tensors.descriptors")
 BYTES = np.dtype(np.uint8)
 
 
@@ -100,8 +105,8 @@ class Buffer:
     bytes."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_block", "address", "device", "element_type", "frozen", "label", "memory_type",
-                 "runtime", "size", "struct_size", "usage", "writable")
+    __slots__ = ("__weakref__", "_block", "_handles", "address", "device", "element_type", "frozen", "label",
+                 "memory_type", "runtime", "size", "struct_size", "usage", "writable")
     # fmt: on
 
     def __init__(
@@ -127,6 +132,7 @@ class Buffer:
         self.memory_type = memory_type
         self.label = label
         self.frozen = False
+        self._handles: dict[bool, DescriptorHandle] | None = None  # by whether it is written
 
     @staticmethod
     def create(
@@ -244,6 +250,23 @@ class Buffer:
     def device_address(self) -> int:
         """The address of its first byte, for pointers."""
         return self.address
+
+    @property
+    def descriptor_handle_ro(self) -> DescriptorHandle:
+        """The handle by which programs read it: of a StructuredBuffer or a ByteAddressBuffer."""
+        return self._handle(written=False)
+
+    @property
+    def descriptor_handle_rw(self) -> DescriptorHandle:
+        """The handle by which programs read and write it. ValueError for a read-only buffer."""
+        return self._handle(written=True)
+
+    def _handle(self, written: bool) -> DescriptorHandle:
+        if self._handles is None:
+            self._handles = {}
+        if written not in self._handles:
+            self._handles[written] = DESCRIPTORS.of_buffer(self, written)
+        return self._handles[written]
 
     @property
     def element_count(self) -> int:

@@ -161,6 +161,72 @@ _KINDS_OF_FIELDS: dict[str, type] = {
 }  # fmt: skip
 
 
+# --- Views ---
+
+
+def _from_dict(record: SubresourceRange | TextureViewDesc, first: HostValue) -> None:
+    """Fill the fields of a record whose first argument is a dict of them."""
+    if isinstance(first, Mapping):
+        filled = type(record)(**first)
+        for field in fields(filled):
+            object.__setattr__(record, field.name, getattr(filled, field.name))
+
+
+@dataclass(frozen=True, slots=True)
+class SubresourceRange:
+    """Some layers and levels of a texture, by name or as a dict."""
+
+    layer: int = 0
+    layer_count: int = ALL_LAYERS
+    mip: int = 0
+    mip_count: int = ALL_MIPS
+
+    def __post_init__(self) -> None:
+        _from_dict(self, self.layer)
+
+
+@dataclass(slots=True)
+class TextureViewDesc:
+    """The arguments of a view, by name or as a dict: the format (`undefined` for that of the texture), layers, levels,
+    a name, and a sampler for `descriptor_handle_combined`."""
+
+    format: Enum = Format["undefined"]
+    subresource_range: SubresourceRange = SubresourceRange()
+    label: str = ""
+    sampler: HostValue = None
+
+    def __post_init__(self) -> None:
+        _from_dict(self, self.format)
+        if self.sampler is not None and not hasattr(self.sampler, "descriptor_handle"):
+            raise TypeError(f"sampler: expected a Sampler, not {type(self.sampler).__name__}")
+
+    @staticmethod
+    def of(
+        desc: TextureViewDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]
+    ) -> TextureViewDesc:
+        """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
+        other objects and names.
+        """
+        if not isinstance(desc, (TextureViewDesc, Mapping, type(None))):
+            raise TypeError(f"desc: expected a TextureViewDesc or a dict, not {desc!r}")
+        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
+        start = desc if isinstance(desc, TextureViewDesc) else TextureViewDesc()
+        parts = [field.name for field in fields(SubresourceRange)]
+        names = [*(field.name for field in fields(TextureViewDesc)), *parts]
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise TypeError(f"{unknown[0]}: a view has no such argument; it has {', '.join(names)}")
+        chosen = values.pop("subresource_range", start.subresource_range)
+        within = chosen if isinstance(chosen, SubresourceRange) else SubresourceRange(**chosen)
+        within = replace(
+            within, **{name: operator.index(values.pop(name)) for name in parts if name in values}
+        )
+        return replace(start, subresource_range=within, **values)
+
+
+# --- Formats and sizes ---
+
+
 def form_of(format: Enum) -> TexelForm:
     """The form of texels in memory. ValueError where there is no format, UnsupportedTexture where there are no
     such textures."""

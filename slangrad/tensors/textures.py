@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from enum import Enum
 from importlib import import_module
 from math import prod
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -32,9 +32,11 @@ from slangrad.tensors.texture_desc import (
     ALL_MIPS,
     KINDS,
     USUAL,
+    SubresourceRange,
     TextureDesc,
     TextureType,
     TextureUsage,
+    TextureViewDesc,
     UnsupportedTexture,
     form_of,
     format_of,
@@ -44,6 +46,11 @@ from slangrad.tensors.texture_desc import (
 
 VECTORS = Late("slangrad.marshal.host.vectors")
 BITMAPS = Late("slangrad.images.bitmap")
+if TYPE_CHECKING:
+    from slangrad.tensors import descriptors as DESCRIPTORS
+    from slangrad.tensors.descriptors import DescriptorHandle
+else:
+    DESCRIPTORS = Late("slangrad.tensors.descriptors")
 
 
 class Texture:
@@ -51,9 +58,9 @@ class Texture:
     first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "address", "element_type", "form", "is_layered",
-                 "layout", "levels", "rank", "readable", "slang_name", "start", "storage", "texel_count", "texels",
-                 "writable")
+    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "_handles", "address", "element_type", "form",
+                 "is_layered", "layout", "levels", "rank", "readable", "slang_name", "start", "storage", "texel_count",
+                 "texels", "writable")
     # fmt: on
 
     def __init__(self, device: object, desc: TextureDesc, data: AnyArray | None = None) -> None:
@@ -72,6 +79,7 @@ class Texture:
         self._desc = desc
         self._grad_in: Texture | None = None
         self._grad_out: Texture | None = None
+        self._handles: dict[str, DescriptorHandle] = {}
         self.storage = storage
         self.form = form_of(desc.format)
         self.element_type = self.form.value
@@ -185,6 +193,26 @@ class Texture:
         """Width, height and depth of a level, as a uint3."""
         sizes = self.get_mip_width(mip), self.get_mip_height(mip), self.get_mip_depth(mip)
         return VECTORS.vector_class(U32, 3)(*sizes)
+
+    @property
+    def descriptor_handle_ro(self) -> DescriptorHandle:
+        """The handle by which programs read it. ValueError for a texture with gradients, because texels behind a
+        handle are constants, and without TextureUsage.shader_resource or unordered_access."""
+        return self._handle("read")
+
+    @property
+    def descriptor_handle_rw(self) -> DescriptorHandle:
+        """The handle by which programs read and write it. ValueError for a texture with gradients, and without
+        TextureUsage.unordered_access."""
+        return self._handle("written")
+
+    def _handle(self, use: str) -> DescriptorHandle:
+        if use not in self._handles or self._grad_in is not None or self._grad_out is not None:
+            self._handles[use] = self._new_handle(use)
+        return self._handles[use]
+
+    def _new_handle(self, use: str) -> DescriptorHandle:
+        return DESCRIPTORS.of_texture(self, written=use == "written")
 
     # --- Texels ---
 
@@ -436,65 +464,9 @@ def _reduced(values: AnyArray, axis: int, size: int) -> AnyArray:
 # --- Views ---
 
 
-def _from_dict(record: SubresourceRange | TextureViewDesc, first: HostValue) -> None:
-    """Fill the fields of a record whose first argument is a dict of them."""
-    if isinstance(first, Mapping):
-        filled = type(record)(**first)
-        for field in fields(filled):
-            object.__setattr__(record, field.name, getattr(filled, field.name))
-
-
-@dataclass(frozen=True, slots=True)
-class SubresourceRange:
-    """Some layers and levels of a texture, by name or as a dict."""
-
-    layer: int = 0
-    layer_count: int = ALL_LAYERS
-    mip: int = 0
-    mip_count: int = ALL_MIPS
-
-    def __post_init__(self) -> None:
-        _from_dict(self, self.layer)
-
-
-@dataclass(slots=True)
-class TextureViewDesc:
-    """The arguments of a view, by name or as a dict: the format (`undefined` for that of the texture), layers, levels
-    and a name."""
-
-    format: Enum = Format["undefined"]
-    subresource_range: SubresourceRange = SubresourceRange()
-    label: str = ""
-
-    def __post_init__(self) -> None:
-        _from_dict(self, self.format)
-
-    @staticmethod
-    def of(
-        desc: TextureViewDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]
-    ) -> TextureViewDesc:
-        """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
-        other objects and names.
-        """
-        if not isinstance(desc, (TextureViewDesc, Mapping, type(None))):
-            raise TypeError(f"desc: expected a TextureViewDesc or a dict, not {desc!r}")
-        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
-        start = desc if isinstance(desc, TextureViewDesc) else TextureViewDesc()
-        parts = [field.name for field in fields(SubresourceRange)]
-        names = [*(field.name for field in fields(TextureViewDesc)), *parts]
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            raise TypeError(f"{unknown[0]}: a view has no such argument; it has {', '.join(names)}")
-        chosen = values.pop("subresource_range", start.subresource_range)
-        within = chosen if isinstance(chosen, SubresourceRange) else SubresourceRange(**chosen)
-        within = replace(
-            within, **{name: operator.index(values.pop(name)) for name in parts if name in values}
-        )
-        return replace(start, subresource_range=within, **values)
-
-
 class TextureView(Texture):
-    """Some levels and layers of a texture, in its memory. Calls and kernels take it as a texture."""
+    """Some levels and layers of a texture, in its memory. Calls and kernels take it as a texture. `sampler` is the one
+    that it was made with, for handles of both."""
 
     __slots__ = ("_texture", "_view_desc")
 
@@ -545,6 +517,20 @@ class TextureView(Texture):
     def desc(self) -> TextureViewDesc:  # type: ignore[override]
         """The format, layers and levels."""
         return replace(self._view_desc)
+
+    @property
+    def sampler(self) -> HostValue:
+        """The sampler that the view was made with; None for none."""
+        return self._view_desc.sampler
+
+    @property
+    def descriptor_handle_combined(self) -> DescriptorHandle:
+        """The handle of the view with its sampler, a Sampler2D and so on. ValueError without a sampler, with one that
+        compares, and for a view with gradients."""
+        return self._handle("combined")
+
+    def _new_handle(self, use: str) -> DescriptorHandle:
+        return DESCRIPTORS.of_combined(self, self.sampler) if use == "combined" else super()._new_handle(use)
 
     @property
     def subresource_range(self) -> SubresourceRange:

@@ -330,3 +330,28 @@ def test_extensions_that_ask_each_other() -> None:
     assert [problem.code for problem in found] == [
         "E0415"
     ] * 16  # F and T of each extension, and nothing else
+
+
+CONSTRAINED = """
+    interface IVec<T : __BuiltinFloatingPointType> : IDifferentiable
+    {
+        __constraint Differential : IVec<T>;
+        T first();
+    }
+    struct One<T : __BuiltinFloatingPointType> : IVec<T> where T.Differential == T
+    {
+        typealias Differential = This;
+        T x;
+        T first() { return x; }
+    }
+    struct Other : IVec<float> { DIFFERENTIAL float x; float first() { return x; } }
+    float tangent<V : IVec<float>>(V v, V.Differential d) { return v.first() + d.first() + V.Differential(d).first(); }
+    float test(One<float> v) { return tangent(v, v); }"""
+
+
+def test_a_constraint_about_an_inherited_type() -> None:
+    assert codes(CONSTRAINED.replace("DIFFERENTIAL", "typealias Differential = One<float>;")) == []
+    found = problems(CONSTRAINED.replace("DIFFERENTIAL", "typealias Differential = float;"))
+    assert ("E0411", "'float' does not conform to 'IVec<float>'") in [
+        (each.code, each.note) for each in found
+    ]

@@ -67,6 +67,20 @@ def test_imports_are_not_passed_on_unless_exported(tmp_path: Path) -> None:
     assert error(program, "wrong") == "E0301: 'k' is not declared"
 
 
+def test_an_exported_import_of_a_module_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/deep.slang").write_text("float h() { return 1; }")
+    program = write(
+        tmp_path,
+        main="import dotted; float f() { return h(); }",
+        dotted="__exported import parts.deep;",
+        other="import quoted; float f() { return h(); }",
+        quoted='__exported import "parts/deep.slang";',
+    )
+    program.load_module("main")
+    program.load_module("other")
+
+
 def test_several_files_make_a_module(tmp_path: Path) -> None:
     program = write(
         tmp_path,

@@ -15,7 +15,8 @@ def declared_names():
     library = CheckedProgram()
     library.add_source(
         "parts",
-        "// CoopVec, TextureCube, WaveMask: for a program that speaks of them, the library has more parts",
+        "// CoopVec, TextureCube, WaveMask, Handle: for a program that speaks of them, the library has more parts\n"
+        "import slang.neural;",
     )
     modules = [each for each in library.scopes if isinstance(each, ast.Module)]
     members = [m for each in modules if each.source.name != FOR_GENERATED_KERNELS for m in each.members]

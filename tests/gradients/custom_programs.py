@@ -88,6 +88,27 @@ T square<T : IFloat>(T x) where T.Differential == T { return x * x; }
 """,
     ),
     Program(
+        "generic_result",
+        "return pair<Couple, 3>(x).a * y + pair<Couple, 2>(y).b;",
+        """
+interface IPair : IDifferentiable { __constraint Differential : IPair; [Differentiable] __init(double a, double b); [Differentiable] double get(int i); }
+struct Couple : IPair
+{
+    typealias Differential = Couple;
+    double a, b;
+    [Differentiable] __init(double a, double b) { this.a = a; this.b = b; }
+    [Differentiable] double get(int i) { return i == 0 ? a : b; }
+}
+// Of Out the derivative has only `Out.Differential`: its parameters are those of the function, one by one.
+[BackwardDerivative(pair_bwd)]
+Out pair<Out : IPair, let N : int>(double x) { return Out(double(N) * x, x * x); }
+[Differentiable] void pair_bwd<Out : IPair, let N : int>(inout DifferentialPair<double> x, Out.Differential d)
+{
+    x = diffPair(x.p, d.get(0) * double(N) + 2 * x.p * d.get(1));
+}
+""",
+    ),
+    Program(
         "instance",
         "return square(x) * y + square(square(y));",
         """

@@ -58,6 +58,7 @@ class Feature(Enum):
 FEATURES = (
     Feature.software_device,
     Feature.parameter_block,
+    Feature.bindless,
     Feature.timestamp_query,
     Feature.half,
     Feature.double,

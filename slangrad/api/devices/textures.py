@@ -53,7 +53,7 @@ class MakesTextures:
     def create_texture_view(
         self,
         texture: TEXTURES.Texture,
-        desc: TEXTURES.TextureViewDesc | Mapping[str, HostValue] | None = None,
+        desc: DESCS.TextureViewDesc | Mapping[str, HostValue] | None = None,
         **named: HostValue,
     ) -> TEXTURES.TextureView:
         """A texture over some levels and layers of another, in its memory: `mip`, `mip_count`, `layer`, `layer_count`,

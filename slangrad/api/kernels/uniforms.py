@@ -19,6 +19,7 @@ import numpy as np
 from slangrad.base.late import Late
 from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
+    UINT64,
     Array,
     EnumType,
     Matrix,
@@ -33,7 +34,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of, scalars_of
-from slangrad.marshal.containers.buffers import BYTES, MOST, STRUCTURED, standard_name
+from slangrad.marshal.containers.buffers import BYTES, HANDLES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.containers.memory import GIVEN, TAKEN, TENSOR_ACCESS, is_texture_type
 from slangrad.marshal.containers.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.containers.whole import FAMILIES, Family, has_numbers
@@ -173,6 +174,26 @@ class TextureUniform(Encoder):
         values[at : at + len(scalars)] = scalars
 
 
+class HandleUniform(StructEncoder):
+    """A handle, or a resource that has one."""
+
+    __slots__ = ("_device", "_resource")
+
+    def __init__(self, t: StructType, form: ir.Type, address: Encoder, device: Device) -> None:
+        super().__init__(STRICTLY, form, [("__address", address)], t)
+        self._device = device
+        self._resource = standard_name(t.inner)
+
+    def put(self, values: Values, at: int, value: HostValue, label: str) -> None:
+        if isinstance(value, dict):
+            super().put(values, at, value, label)
+            return
+        handle = HANDLES.checked_handle(value, self._resource, label)
+        if not handle.belongs_to(self._device):
+            raise CallError(UNFIT, f"parameter '{label}': the handle belongs to another device")
+        values[at] = handle.value
+
+
 UNIFORMS = {"_data", "_shape", "_strides", "_offset"}  # the keys of `Tensor.uniforms()`
 
 
@@ -283,6 +304,8 @@ class Uniforms:
             return BufferUniform(t, form, None, BYTES[name], device)
         if name in STRUCTURED:
             return BufferUniform(t, form, self._types.lower(t.inner), STRUCTURED[name], device)
+        if name == "DescriptorHandle":
+            return HandleUniform(t, form, encoder_of(self._types.lower(UINT64), STRICTLY), device)
         if name in TEXTURE_SHAPES and self._types.stored_fields(t):
             return TextureUniform(t, form, self._types.lower(t.inner), device)
         if name in FAMILIES or name in VIEWS:

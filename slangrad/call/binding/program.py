@@ -110,11 +110,14 @@ class ModuleTypes:
         return ""
 
     def mentions(self, name: str) -> bool:
-        """Whether the module, or one that it imports, mentions this name."""
+        """Whether the module, or one of the program's that it imports, mentions this name."""
         if name not in self._mentioned:
             parts = [part for module in reachable(self.view.module) for part in module.files]
             self._mentioned[name] = any(
-                isinstance(node, ast.Name) and node.name == name for part in parts for node in walk(part)
+                isinstance(node, ast.Name) and node.name == name
+                for part in parts
+                if not part.source.is_library
+                for node in walk(part)
             )
         return self._mentioned[name]
 

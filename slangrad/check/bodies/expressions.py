@@ -31,6 +31,7 @@ from slangrad.check.calls.operators import (
 )
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import check_try
+from slangrad.check.interfaces.handles import handled
 from slangrad.check.interfaces.lookup import library_type, member_candidates
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
@@ -70,7 +71,7 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.names.constants import BY_LAYOUT, known_value, size_of
-from slangrad.check.names.members import fail, this_value
+from slangrad.check.names.members import fail, follow, this_value
 from slangrad.check.names.memory_rules import is_layout, layout_named
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.resolve import RULES, mark_type, refer, refer_whole
@@ -269,6 +270,8 @@ def _value_index(scope: Scope, node: ast.Index) -> Type:
     for index in node.arguments:
         check_argument(scope, index)
     kind = value_type(node.base)
+    if handled(scope.checker, kind) is not None:
+        kind = follow(scope.checker, node.base)
     if kind is ERROR or any(argument.type is ERROR for argument in node.arguments):
         node.type = ERROR
         return ERROR

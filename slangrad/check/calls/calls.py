@@ -56,7 +56,7 @@ from slangrad.check.model.types import (
     with_element,
 )
 from slangrad.check.names.generic_arguments import apply_arguments
-from slangrad.check.names.members import fail, follow_pointer, refuse
+from slangrad.check.names.members import fail, follow, refuse
 from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.resolve import mark_type, refer, unfold
 from slangrad.check.names.scopes import Scope
@@ -201,7 +201,7 @@ def _discriminate_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
 
 def _call_value(scope: Scope, node: ast.Call) -> Type:
     """A lambda, or an object with an `operator()`."""
-    kind = follow_pointer(node.callee)
+    kind = follow(scope.checker, node.callee)
     if kind is ERROR:
         return ERROR
     candidates = _callable_candidates(scope, kind, node.callee)
@@ -387,7 +387,7 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
         return fail(node)
     candidates = inner.candidates if isinstance(inner, OverloadMeaning) else []
     if isinstance(inner, ValueMeaning):
-        kind = follow_pointer(node.function)
+        kind = follow(scope.checker, node.function)
         candidates = _callable_candidates(scope, kind, node.function)
     candidates = [
         candidate for candidate in candidates if not isinstance(candidate.declaration, ast.Constructor)

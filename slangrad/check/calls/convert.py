@@ -14,6 +14,7 @@ from collections.abc import Callable
 from slangrad.check.generics.bounds import stated_conversion, stated_equal
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.generics.substitution import own_substitution
+from slangrad.check.interfaces.handles import handled, numbers_of_handle, resource_of_handle
 from slangrad.check.interfaces.lookup import (
     LookupResult,
     base_of,
@@ -82,7 +83,8 @@ def convert(checker: Checker, source: Type, target: Type, explicit: bool = False
         return Coercion(target, 0)
     if is_pack(source) or is_pack(target):
         return None
-    for rule in _RULES.get(type(target), ()):
+    rules = (_from_handle,) if handled(checker, source) else _RULES.get(type(target), ())
+    for rule in rules:
         coercion = rule(checker, source, target)
         if coercion is not None:
             return coercion if explicit or coercion.cost < EXPLICIT else None
@@ -340,6 +342,18 @@ def _to_struct(checker: Checker, source: Type, target: StructType) -> Coercion |
     if inner is None:
         return None
     return Coercion(target, inner.cost + TO_OPTIONAL, Conversion("optional", target, inner=inner.conversion))
+
+
+def _from_handle(checker: Checker, source: Type, target: Type) -> Coercion | None:
+    """To the resource, to numbers, and to what any struct converts to."""
+    if target is handled(checker, source):
+        return Coercion(target, PROMOTION, resource_of_handle(checker, source))
+    numbers = numbers_of_handle(checker, source, target)
+    if numbers is not None:
+        return Coercion(target, EXPLICIT, numbers)
+    rules = _RULES.get(type(target), ()) if isinstance(target, (StructType, InterfaceType)) else ()
+    coercions = (rule(checker, source, target) for rule in rules)
+    return next((coercion for coercion in coercions if coercion is not None), None)
 
 
 def _to_interface(checker: Checker, source: Type, target: InterfaceType) -> Coercion | None:

@@ -192,10 +192,13 @@ def match_derivative(
     solver = Solver(checker, open_parameters)
     for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
         solver.bindings[parameter] = argument
-    if not _fits(solver, offered, wanted):
-        return None
+    in_order = _in_order(declaration, candidate)
+    if not _fits(solver, offered, wanted):  # `T.Differential` gives no T
+        solver = Solver(checker, ())
+        if not _fits(solver, signature_of(checker, DeclRef(candidate.declaration, in_order)), wanted):
+            return None
     around = identity(declaration)
-    bindings = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
+    bindings = {**around, **candidate.substitution, **in_order, **solver.bindings}
     if any(generic not in bindings for generic in candidate.declaration.generics):
         return None
     met = unmet_constraint(checker, candidate.declaration, bindings) is None

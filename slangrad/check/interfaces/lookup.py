@@ -47,6 +47,7 @@ from slangrad.check.model.types import (
     Tuple,
     Type,
     Vector,
+    associated_type,
     is_pack,
     nominal,
     parameter_type,
@@ -403,6 +404,8 @@ def _add_with_bases(
 def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
     if isinstance(kind, (ParameterType, Projection)):
         yield from bounds_of(checker, kind)
+        if isinstance(kind, Projection):
+            yield from _constrained_by_base(checker, kind)
     elif isinstance(kind, (StructType, EnumType)):
         seen = own_substitution(kind)
         for base in interface_bases(checker, kind.declaration):
@@ -485,6 +488,17 @@ def _inherits(checker: Checker, start: ast.Interface, other: ast.Interface) -> b
     return other in reached
 
 
+def _constrained_by_base(checker: Checker, kind: Projection) -> Iterator[InterfaceType]:
+    """The bounds of an inherited associated type: `__constraint Differential : IFoo` in an interface of its base."""
+    for interface in conformances(checker, kind.base):
+        if interface is kind.interface:
+            continue
+        stated = generic_info(checker, interface.declaration).bounds
+        subject = associated_type(parameter_type(interface.declaration), kind.interface, kind.declaration)
+        for bound in stated.get(subject, ()):
+            yield substitute(checker, bound, requirement_substitution(kind.base, interface))
+
+
 def with_inherited(checker: Checker, interface: InterfaceType) -> list[InterfaceType]:
     """An interface and all that it inherits from."""
     interfaces: dict[InterfaceType, None] = {}
@@ -498,6 +512,8 @@ def unmet_constraint(
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
     info = generic_info(checker, declaration)
     for subject, interfaces in info.bounds.items():
+        if _is_required(declaration, subject, substitution):
+            continue
         for actual, seen in _seen_entries(checker, subject, substitution):
             for interface in interfaces:
                 wanted = substitute(checker, interface, seen)
@@ -506,6 +522,8 @@ def unmet_constraint(
                 if not conforms(checker, actual, wanted):
                     return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:
+        if _is_required(declaration, left, substitution):
+            continue
         for actual_left, seen in _seen_entries(checker, left, substitution):
             other = substitute(checker, right, seen)
             if actual_left is not other and ERROR not in (actual_left, other):
@@ -520,6 +538,14 @@ def unmet_constraint(
         if not _holds(checker, operator, *counts):
             return f"'{least} {operator} {most}' does not hold: it is {counts[0]} {operator} {counts[1]}"
     return None
+
+
+def _is_required(declaration: ast.Declaration, subject: Type, substitution: Substitution) -> bool:
+    """Whether a constraint is about `This` of an interface, and no type is asked about: conformances are."""
+    while isinstance(subject, Projection):
+        subject = subject.base
+    of_this = isinstance(declaration, ast.Interface) and subject is parameter_type(declaration)
+    return of_this and declaration not in substitution
 
 
 def _seen_entries(

@@ -41,6 +41,7 @@ from slangrad.check.interfaces.lookup import (
     interface_bases,
     is_stated,
     tag_type,
+    unmet_constraint,
 )
 from slangrad.check.interfaces.synthesize import synthesized
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
@@ -483,6 +484,10 @@ def lacking(checker: Checker, kind: Type, interface: InterfaceType) -> list[str]
             missing += _missing_type(checker, kind, interface, requirement)
         elif isinstance(requirement, tuple(_COMPARISONS)):
             missing += _missing_member(checker, kind, interface, requirement)
+    if any(isinstance(member, ast.ConstraintRequirement) for member in interface.declaration.members):
+        seen = requirement_substitution(kind, interface)
+        reason = None if missing else unmet_constraint(checker, interface.declaration, seen)
+        missing += [reason] if reason else []
     return missing
 
 

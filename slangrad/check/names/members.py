@@ -2,7 +2,7 @@
 
 In: a checked base of type `float4` and "zx".   Out: a ValueMeaning; the node's form is Swizzle ((2,), (0,)).
 
-A pointer is followed by itself: `p.x` is `p->x`.
+A pointer is followed by itself: `p.x` is `p->x`. So is a handle of a resource, but for the handle's own members.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import substitute, substitute_value
+from slangrad.check.interfaces.handles import handled, resource_of_handle
 from slangrad.check.interfaces.lookup import LookupResult, member_names, members
 from slangrad.check.interfaces.witnesses import associated, member_type
 from slangrad.check.model import checked
@@ -80,7 +81,9 @@ def refuse(
 
 def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meaning:
     """The meaning of `base.name`; `base` is a checked value."""
-    base_type, kind = value_type(base), follow_pointer(base)
+    base_type = value_type(base)
+    own = handled(scope.checker, base_type) and members(scope.checker, base_type, node.name)
+    kind = base_type if own else follow(scope.checker, base)
     if kind is ERROR:
         return fail(node)
     if node.separator == "->" and not isinstance(base_type, Pointer):
@@ -102,13 +105,16 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
     return member_meaning(scope, node, results, base)
 
 
-def follow_pointer(base: ast.Expression) -> Type:
-    """The type whose members are meant: behind a pointer, its element."""
+def follow(checker: Checker, base: ast.Expression) -> Type:
+    """The type whose members are meant: behind a pointer its element, behind a handle its resource."""
     kind = value_type(base)
-    if isinstance(kind, Pointer) and base.conversion is None:
+    if base.conversion is not None:
+        return kind
+    if isinstance(kind, Pointer):
         base.conversion = Conversion("dereference", unstored(kind.element))
         return unstored(kind.element)
-    return kind
+    base.conversion = resource_of_handle(checker, kind)
+    return kind if base.conversion is None else base.conversion.target
 
 
 def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:

@@ -25,7 +25,8 @@ TEXTURE = (
 )
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
-HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
+HANDLES = "there is no heap to index; declare handles as parameters: DescriptorHandle<Texture2D<float4>>"
+NO_HANDLE = "handles stand for buffers, textures and samplers; pass other values themselves, or a pointer"
 
 # fmt: off
 _REFUSALS = (
@@ -35,8 +36,7 @@ _REFUSALS = (
      "E9001", TEXTURE),
     (r"[iu]?sampler(1D|2D|3D|Cube|Buffer)\w*|SamplerBuffer\w*|Sampler2DMS\w*|Sampler\w+Shadow",
      "E9001", "such samplers are not supported; write Sampler2D<float4>, or a texture and a SamplerState"),
-    (r"IOpaqueDescriptor|(defaultG|g)etDescriptorFromHandle|DescriptorAccess|DescriptorKind|(Resource|Sampler)DescriptorHeap"
-     r"|__DynamicResource",
+    (r"(Resource|Sampler)DescriptorHeap|__DynamicResource",
      "E9001", HANDLES),
     (r"dd[xy]\w*|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
      r"|(begin|end)InvocationInterlock",
@@ -90,7 +90,7 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
     """The message about a member that a type does not have."""
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
     if name == "Handle" and file.startswith("std/"):
-        return Refusal("E9001", HANDLES)
+        return Refusal("E9001", NO_HANDLE)
     if file not in TEXTURES:
         return None
     if not name.startswith("Sample"):

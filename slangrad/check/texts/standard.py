@@ -34,15 +34,18 @@ MATHS = (  # functions that machines have no instruction for; a program reads th
     "error_function",
     "half_turns",
 )
-ON_REQUEST = {*MATHS}  # parts of the library that are imported by name
+ON_REQUEST = {*MATHS, "neural"}  # parts of the library that are imported by name
+HANDLES = re.compile("Handle|IOpaqueDescriptor|Descriptor(Kind|Access)")
 TEXTURE_NAMES = re.compile("Texture|Sampler|ITexelElement")
 NAMES = {  # parts that are read for texts that mention them
     "cooperative_product": re.compile("[cC]oopVec"),
     "cooperative_vector": re.compile("[cC]oopVec"),
+    "descriptor": HANDLES,
     "texel": TEXTURE_NAMES,
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
     "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
+    "texture_handles": re.compile("(?!)"),  # with both textures and handles
     "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
 }
 
@@ -57,6 +60,8 @@ def parts_named_in(texts: Iterable[str]) -> set[str]:
     """The parts of the library that a program of these texts has besides."""
     read = list(texts)
     named = {part for part, names in NAMES.items() if any(map(names.search, read))}
+    if "texture" in named and "descriptor" in named:
+        named |= {"texture_handles", "texture_more"}
     return named | {"texel", "texel_format", "texture"} if "texture_more" in named else named
 
 

@@ -36,6 +36,9 @@ from slangrad.graph.lowering.steps import (
 from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group, Views
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
+LITERAL = re.compile(  # a number as `literal` writes it: its type and its value
+    r"\b(half|float|double|uint|int64_t|uint64_t)\((-?[\d.]+(?:e[+-]?\d+)?)(?:h|f|lf|u|ll|ull)\)"
+)
 LANES = 64  # threads that share one row of a reduction
 KERNELS = {  # of templates, each after those that it imports
     name: (Path(__file__).parents[1] / "kernels" / f"{name}.slang").read_text()

@@ -32,6 +32,7 @@ from slangrad.graph.lowering.choose import Choose, MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
 from slangrad.graph.lowering.places import place_products
+from slangrad.graph.lowering.sharing import shared_kernels
 from slangrad.graph.lowering.steps import (
     Await,
     ClearStep,
@@ -129,7 +130,7 @@ class Plan:
             place_products(self.fusion)
         if isinstance(choose, MeasuredChoice):
             choose.measure(products.products_of(self.fusion), self)
-        self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
+        self.by_group = shared_kernels([steps_of(self.fusion, group) for group in self.fusion.groups])
         self.copies = self._copies_of(fixed)
         self._is_stale = True  # the copies
         self._shared: spy.Tensor | None = None
@@ -369,8 +370,8 @@ class Plan:
         """Calls of the kernels that are the same however products are computed, and their modules. They are compiled
         and not run, so all arrays share one piece of memory."""
         groups = [group for group in self.fusion.groups if not products.has_choice(group)]
-        steps = [step for group in groups for step in steps_of(self.fusion, group)]
-        kernels = [step for step in steps if isinstance(step, KernelStep)]
+        by_group = shared_kernels([steps_of(self.fusion, group) for group in groups])
+        kernels = [step for steps in by_group for step in steps if isinstance(step, KernelStep)]
         parts, modules = [part for kernel in kernels for part in kernel.parts], self._modules_of(kernels)
         ends: dict[Holder, int] = {}
         for part in parts:

@@ -4,7 +4,8 @@
     operators of the graph                  "operator %3 is f64[4] = sin %1 at program.py:7 on worker 1 and ..."
     numbers that the graph reads            "parameter 'w' has other numbers on worker 1 than on worker 0"
 
-The numbers of a batch are not compared: each worker has its own. Later steps are compared by a checksum of all before.
+The numbers of a batch are not compared: each worker has its own. Later steps are compared by a checksum of all before,
+and of a sample of each captured array.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha1
+from math import prod
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 
 import slangrad as spy
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
-from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.ir.values import ArrayValue, as_tensor, shape_of
 from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart, call_part, steps_part
 from slangrad.graph.workers.meshes.collectives import Collective
 from slangrad.graph.workers.meshes.mesh import ALL, Mesh
@@ -26,6 +29,7 @@ from slangrad.graph.workers.meshes.mesh import ALL, Mesh
 if TYPE_CHECKING:
     from slangrad.graph.workers.connections.links import Pending
 
+SAMPLED = 1024  # elements of a captured array that each step compares, at most
 SAME_SETTINGS = "all workers pass the same settings"
 SAME_NUMBERS = "all workers set the same numbers"
 SAME_SHAPES = "all workers make the same model"
@@ -80,14 +84,34 @@ def graph_parts(outputs: Sequence[Node], of: str = "") -> Iterator[PlanPart]:
             yield from graph_parts(node.attributes["loop"].outputs, " of a loop")
 
 
-def captured_parts(outputs: Sequence[Node], device: spy.Device) -> Iterator[PlanPart]:
+def captured_parts(
+    captured: Iterable[Node], device: spy.Device, digest: Callable[[spy.Device, ArrayValue], str]
+) -> Iterator[PlanPart]:
     """Of the numbers of arrays that the loss function finds elsewhere."""
-    for node in topological_order(*outputs):
-        if node.op == "captured":
-            numbers = digest_of(as_tensor(device, node.attributes["captured"].value))
-            yield PlanPart(
-                f"a captured array {type_text(node)}", numbers, SAME_ARRAY, str(node.place or ""), False
-            )
+    for node in captured:
+        numbers = digest(device, node.attributes["captured"].value)
+        yield PlanPart(
+            f"a captured array {type_text(node)}", numbers, SAME_ARRAY, str(node.place or ""), False
+        )
+
+
+def digest_of_array(device: spy.Device, array: ArrayValue) -> str:
+    """Of all numbers."""
+    return digest_of(as_tensor(device, array))
+
+
+def digest_of_sample(device: spy.Device, array: ArrayValue) -> str:
+    """Of some numbers, spread over all axes: a step takes no longer for a large array. The same for all arrays on a
+    GPU, for which a step would wait."""
+    if not device.runtime.reaches_host:
+        return ""
+    shape = shape_of(array)
+    along = int(SAMPLED ** (1 / len(shape))) if prod(shape) > SAMPLED else SAMPLED
+    index = tuple(slice(None, None, -(-n // along) or 1) for n in shape)
+    if isinstance(array, np.ndarray):
+        return str(crc32(array[index].tobytes()))
+    sample = as_tensor(device, array)[index] if shape else as_tensor(device, array)
+    return str(crc32(sample.to_numpy().tobytes()))
 
 
 def digest_of(tensor: spy.Tensor) -> str:

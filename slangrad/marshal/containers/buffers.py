@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.check.model.types import VOID, Nominal, Pointer, StructType, Type, is_abstract, nominal
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
@@ -35,7 +36,8 @@ from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import TorchTensor
 
-BUFFER = "buffer"
+HANDLES = Late("slangrad.marshal.containers.handles")
+BUFFER, HANDLE = "buffer", "handle"
 MOST = (1 << 32) - 1
 
 # fmt: off
@@ -50,6 +52,12 @@ def standard_name(t: Type) -> str:
         return ""
     name: str = t.declaration.name
     return name
+
+
+def handle_ways(wanted: Type) -> list[Way]:
+    """As the handle of the resource, which has no dimensions."""
+    is_handle = standard_name(wanted) == "DescriptorHandle" and not wanted.abstract
+    return [Way(wanted, 0, HANDLE)] if is_handle else []
 
 
 def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
@@ -225,7 +233,7 @@ class BufferMarshal(Marshal):
         self.described = "Buffer" if buffer.writable else "read-only Buffer"
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        untyped = list(ways(None, self.writable, wanted))
+        untyped = handle_ways(wanted) or list(ways(None, self.writable, wanted))
         if untyped or self.element is None:
             return untyped
         element = types.lift(self.element)
@@ -235,7 +243,8 @@ class BufferMarshal(Marshal):
         return f"Buffer[rw={self.writable}] does not match slang type {wanted}"
 
     def bind(self, way: Way, spot: Spot) -> BoundNode:
-        return bind(way, spot, self.described)
+        bound: BoundNode = (HANDLES.bind if way.how == HANDLE else bind)(way, spot, self.described)
+        return bound
 
 
 _MEMORY: dict[type, Callable[[HostValue], Range]] = {

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from slangrad.check.model.types import StructType, Type, nominal
-from slangrad.marshal.containers.buffers import standard_name
+from slangrad.marshal.containers.buffers import HANDLE, HANDLES, handle_ways, standard_name
 from slangrad.marshal.containers.containers import ELEMENTS, ContainerMarshal
 from slangrad.marshal.containers.memory import GIVEN, TAKEN, TEXTURE_ACCESS, Contents, doing
 from slangrad.marshal.containers.whole import shared_gradient
@@ -84,7 +84,9 @@ class TextureMarshal(ContainerMarshal):
         if not self.readable:
             return
         name = standard_name(wanted)
-        if name not in NAMES:
+        if name == "DescriptorHandle":
+            yield from handle_ways(wanted)
+        elif name not in NAMES:
             # No dimension of a texture makes elements.
             ways = self.as_elements(wanted, element, ELEMENTS)
             yield from (way for way in ways if way.dims == self.contents.rank)
@@ -116,6 +118,9 @@ class TextureMarshal(ContainerMarshal):
         if spot.role.writes and way.how == ELEMENTS and not self.contents.writable:
             message = f"argument '{spot.label}': Can't write to a {self.described}"
             raise CallError("E1011", message, (), "make it with TextureUsage.unordered_access")
+        if way.how == HANDLE:
+            bound: BoundNode = HANDLES.bind(way, spot, self.described)
+            return bound
         if way.how == TEXTURE:
             return bind(way, spot, self.contents, self.form, self.described)
         return super().bind(way, spot)

@@ -11,9 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from numbers import Real
+from typing import TYPE_CHECKING
 
+from slangrad.base.late import Late
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.tensors import descriptors as DESCRIPTORS
+    from slangrad.tensors.descriptors import DescriptorHandle
+else:
+    DESCRIPTORS = Late("slangrad.tensors.descriptors")
 
 
 class TextureFilteringMode(Enum):
@@ -120,11 +128,12 @@ class SamplerDesc:
 class Sampler:
     """How values of a texture between its texels, and outside of it, are found."""
 
-    __slots__ = ("_desc", "_state", "device")
+    __slots__ = ("_desc", "_handle", "_state", "device")
 
     def __init__(self, device: object, desc: SamplerDesc) -> None:
         desc.check()
         self.device = device
+        self._handle: DescriptorHandle | None = None
         self._desc = replace(desc, border_color=tuple(float(part) for part in desc.border_color))
         filters = (desc.min_filter, desc.mag_filter, desc.mip_filter)
         self._state: dict[str, HostValue] = {
@@ -148,6 +157,18 @@ class Sampler:
     def label(self) -> str:
         """The name that it was given, for people."""
         return self._desc.label
+
+    @property
+    def descriptor_handle(self) -> DescriptorHandle:
+        """The handle by which programs find it."""
+        if self._handle is None:
+            self._handle = DESCRIPTORS.of_sampler(self)
+        return self._handle
+
+    def numbers(self) -> list[HostValue]:
+        """The numbers of a SamplerState, in the order of memory."""
+        modes, *others, border = self._state.values()
+        return [*modes, *others, *border]
 
     def get_this(self) -> dict[str, HostValue]:
         """What it stands for in calls."""

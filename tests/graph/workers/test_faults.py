@@ -214,6 +214,41 @@ def test_workers_begin_with_the_same_numbers(start: Starter, name: str, words: s
         assert f"worker 1 made another plan of the step than worker 0: {words}" in end.output
 
 
+CHANGED_ARRAYS = """
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+mesh, p = graph.mesh("data"), [np.full(4, 1.0)]
+arrays = [np.ones(()), np.ones((60, 70, 4)), spy.Tensor.from_numpy(spy.create_device(), np.ones((40, 50, 4)))]
+
+def loss(p, x):
+    a, b, c = arrays
+    return ((p[0] * a * b * c[0, 0] - x) ** 2).mean()
+
+step, x = graph.train(loss, spy.optim.SGD(p, lr=0.1), mesh=mesh), np.ones((2, 60, 70, 4))
+for factor in (1, 2, 2 + mesh.rank):
+    if isinstance(array := arrays[{index}], spy.Tensor):
+        array.copy_from_numpy(factor * array.to_numpy())
+    else:
+        array *= factor
+    try:
+        step(x)
+    except graph.WorkerLost as error:
+        print(factor, error)
+"""
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("index", range(3))
+def test_captured_arrays_are_compared_in_each_step(start: Starter, index: int) -> None:
+    """Where all workers change one, it is the same again."""
+    types = "f64[]", "f64[60,70,4]", "f64[4]"
+    line = f"a captured array {types[index]} at program.py:10 has other numbers on worker 1 than on worker 0"
+    for rank, end in enumerate(start(CHANGED_ARRAYS.format(index=index), 2)):
+        assert end.code == 0, end.output
+        assert end.output.startswith(f"{2 + rank} worker 1 made another plan") and line in end.output
+
+
 def test_workers_with_the_same_numbers_agree(start: Starter) -> None:
     for end in start(OTHER_NUMBERS.format(first=0, captured=0, rate=0), 2):
         assert (end.code, end.output) == (0, "")
