@@ -219,9 +219,8 @@ def tag_type(checker: Checker, kind: EnumType) -> Type:
 def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
     for node in declaration.bases:
         base = checker.resolve_type(checker.scope_of(declaration), node)
-        if isinstance(base, Scalar):
-            if not base.is_float:
-                return base
+        if isinstance(base, Scalar) and not base.is_float:
+            return base
         if isinstance(base, (Scalar, ParameterType)):
             checker.error(
                 "E0323", f"an enum cannot be stored as '{base}'", node.span, "name a type of whole numbers"
