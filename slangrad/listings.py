@@ -33,7 +33,7 @@ def show_derivatives(unit: Unit) -> list[Line]:
     return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(unit.program)]
 
 
-def user_functions(function: ast.Function) -> list[ast.Function]:
+def user_functions(function: ast.FunctionDeclaration) -> list[ast.FunctionDeclaration]:
     """The function and those that it calls, functions of the library left out."""
     functions = [function]
     for current in functions:  # grows while it is read
@@ -46,9 +46,9 @@ def user_functions(function: ast.Function) -> list[ast.Function]:
     return functions
 
 
-def _called(node: ast.Node) -> ast.Function | None:
+def _called(node: ast.SyntaxNode) -> ast.FunctionDeclaration | None:
     form = getattr(node, "ref", None)
     while isinstance(form, (forms.FunctionCall, forms.FunctionValue, forms.Derivative)):
         form = form.function
     declared = form.declaration if isinstance(form, DeclRef) else None
-    return declared if isinstance(declared, ast.Function) else None
+    return declared if isinstance(declared, ast.FunctionDeclaration) else None

@@ -34,17 +34,17 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
         self._checked, self._options, self._flatten = checked, options, flatten
         self._compiled = self.compiled.setdefault((options, checked.traits.name), {})
         self._unread = iter(MATHS)
-        self._declared: dict[tuple[str, Scalar], ast.Function] = {}
+        self._declared: dict[tuple[str, Scalar], ast.FunctionDeclaration] = {}
 
     def _read(self, part: str) -> None:
         """The functions of one file of the library."""
         for member in self._checked.load_module(str(STD / f"{part}.slang")).declaration.members:
-            if isinstance(member, ast.Function):
+            if isinstance(member, ast.FunctionDeclaration):
                 info = self._checked.info(member)
                 if info.math_function is not None:
                     self._declared[info.math_function, SCALARS[info.result]] = member
 
-    def _declaration(self, key: tuple[str, Scalar]) -> ast.Function:
+    def _declaration(self, key: tuple[str, Scalar]) -> ast.FunctionDeclaration:
         while key not in self._declared and (part := next(self._unread, None)) is not None:
             self._read(part)
         return self._declared[key]

@@ -290,7 +290,7 @@ def compile_entry_point(
     conformances: tuple[Conformance, ...] = (),
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
-    declared: ast.Function = entry.declaration
+    declared: ast.FunctionDeclaration = entry.declaration
     source, traits = declared.span.source, target_of(target).backend.traits
     settings = (declared.name, options, traits, declared, entry.substitution, conformances)
     return _compile(CompileRequest(checked, source, *settings, by_hand=True))

@@ -134,8 +134,8 @@ def check(request: CompileRequest) -> CompileRequest:
     return replace(request, declared=declared, source=module.declaration.source)  # the one that places name
 
 
-def find_function(module: ast.Module, name: str) -> ast.Function | None:
-    functions = (m for m in module.members if isinstance(m, ast.Function) and m.name == name)
+def find_function(module: ast.ModuleDeclaration, name: str) -> ast.FunctionDeclaration | None:
+    functions = (m for m in module.members if isinstance(m, ast.FunctionDeclaration) and m.name == name)
     return next(functions, None)
 
 

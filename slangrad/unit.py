@@ -46,7 +46,7 @@ class CompileRequest:
     entry: str
     options: Options
     traits: Traits
-    declared: ast.Function | None = None
+    declared: ast.FunctionDeclaration | None = None
     substitution: Substitution = field(default_factory=dict)
     conformances: tuple[Conformance, ...] = ()
     by_hand: bool = False

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 import slangrad
+from tools.size_table import names_twice
 
 PACKAGE = Path(slangrad.__file__).parent
 EMPTY_WORDS = {"asked", "each", "found", "given", "got", "here", "made", "said", "there", "told", "what"}
+
+# Classes of one name that are one idea on two levels: of the public face and of the IR, or of the checker and of the IR.
+ON_TWO_LEVELS = ["Array", "Device", "Function", "Struct", "Type"]
 
 
 def names_bound(text: str) -> Iterator[tuple[int, str]]:
@@ -61,3 +65,7 @@ def test_names_say_what_they_hold() -> None:
         if (names := empty_names(file.read_text()))
     }
     assert faults == {}
+
+
+def test_class_names_have_one_meaning() -> None:
+    assert names_twice(file.read_text() for file in sorted(PACKAGE.rglob("*.py"))) == ON_TWO_LEVELS

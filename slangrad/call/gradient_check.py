@@ -19,7 +19,7 @@ import numpy as np
 from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable, LeafSource, found_at
 from slangrad.call.binding.request import RESULT, CallRequest, CallSettings, CheckMode, settings_key
-from slangrad.check.model.types import Array, Matrix, Scalar, Vector
+from slangrad.check.model.types import ArrayType, MatrixType, ScalarType, VectorType
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
@@ -123,8 +123,8 @@ def exactness(call: Launchable, index: int) -> float:
 
 
 def _exactness_of(t: object) -> float:
-    while not isinstance(t, Scalar):
-        if not isinstance(t, (Vector, Matrix, Array)):  # a struct, or a tensor of some
+    while not isinstance(t, ScalarType):
+        if not isinstance(t, (VectorType, MatrixType, ArrayType)):  # a struct, or a tensor of some
             elements = getattr(t, "arguments", None)
             return _exactness_of(elements[0]) if elements else _EXACT["float"]
         t = t.element

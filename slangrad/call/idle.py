@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
+from slangrad.check.model.types import (
+    UINT64,
+    ArrayType,
+    MatrixType,
+    PointerType,
+    ScalarType,
+    Type,
+    VectorType,
+)
 from slangrad.ir.data import types as ir
 from slangrad.marshal.composed.scalars import NumberMarshal
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf, Marshal
@@ -55,10 +63,10 @@ def _may_bring(leaf: Leaf, types: Types) -> bool:
 
 def _holds_addresses(t: Type, types: Types) -> bool:
     """Pointers, and numbers that may be addresses."""
-    if isinstance(t, (Array, Vector, Matrix)):
+    if isinstance(t, (ArrayType, VectorType, MatrixType)):
         return _holds_addresses(t.element, types)
-    if isinstance(t, (Scalar, Pointer)):
-        return t is UINT64 or isinstance(t, Pointer)
+    if isinstance(t, (ScalarType, PointerType)):
+        return t is UINT64 or isinstance(t, PointerType)
     lowered = t.lowered if isinstance(t, SavedType) else types().lower(t)
     return lowered is None or _are_addresses(lowered)
 

@@ -23,9 +23,9 @@ class CheckedModule:
     """A checked module: its main file, all of its files, and its scope."""
 
     name: str
-    declaration: ast.Module
+    declaration: ast.ModuleDeclaration
     scope: ModuleScope
-    files: list[ast.Module] = field(default_factory=list)
+    files: list[ast.ModuleDeclaration] = field(default_factory=list)
     imports: list[CheckedModule] = field(default_factory=list)
     path: Path | None = None
     added: SourceFile | None = None  # one more file, see `with_text`

@@ -58,9 +58,11 @@ def _declared_types(program: CheckedProgram, members: Iterable[ast.Declaration])
             continue
         if getattr(member, "generics", None):
             continue
-        if isinstance(member, ast.Enum) or (isinstance(member, ast.Struct) and member.alias is None):
+        if isinstance(member, ast.EnumDeclaration) or (
+            isinstance(member, ast.StructDeclaration) and member.alias is None
+        ):
             yield nominal(member)
-        if isinstance(member, (ast.Struct, ast.Namespace)):
+        if isinstance(member, (ast.StructDeclaration, ast.Namespace)):
             yield from _declared_types(program, member.members)
 
 

@@ -78,7 +78,7 @@ class CheckedProgram(FullChecker):
         self._links: dict[str, list[CheckedModule]] = {}  # the modules that export a name
         self._linked: dict[CheckedModule, CheckedModule] = {}
         self._trace = DependencyTrace(self)
-        self._owners: dict[ast.Module, CheckedModule] = {}
+        self._owners: dict[ast.ModuleDeclaration, CheckedModule] = {}
         self._views: dict[frozenset[ModuleScope], VisibleExtensions] = {}
         self._standard, self._store = ModuleScope(self, None, "std"), store_of(self.options)
         self.library = self._standard.names
@@ -89,7 +89,7 @@ class CheckedProgram(FullChecker):
 
     # --- Loading ---
 
-    def _load_standard(self, files: list[ast.Module]) -> None:
+    def _load_standard(self, files: list[ast.ModuleDeclaration]) -> None:
         self._declare(self._standard, files)
         self._standard.view = self._view_of(self._standard)
         self._extend(self._standard, files)
@@ -164,7 +164,7 @@ class CheckedProgram(FullChecker):
         replaced = module.take_out(self._links)
         for declaration in replaced:
             exporters = self._links[declaration.name]
-            for exporter in exporters if isinstance(declaration, ast.Function) else exporters[-1:]:
+            for exporter in exporters if isinstance(declaration, ast.FunctionDeclaration) else exporters[-1:]:
                 self._put_link(module, self._again(exporter), declaration.name)
         return replaced
 
@@ -277,7 +277,7 @@ class CheckedProgram(FullChecker):
         for module, replaced in circle:
             self.view = module.scope.view
             for declaration in replaced:
-                if isinstance(declaration, ast.Function):
+                if isinstance(declaration, ast.FunctionDeclaration):
                     _check_given(self, module.scope, declaration)
             if not any(diagnostic.is_error for diagnostic in self.reporter.diagnostics):
                 self.modules[module.name] = module
@@ -301,14 +301,14 @@ class CheckedProgram(FullChecker):
             declaration = declaration.parent
         return self._owners[declaration]  # type: ignore[index]
 
-    def _declare(self, scope: ModuleScope, files: list[ast.Module]) -> None:
+    def _declare(self, scope: ModuleScope, files: list[ast.ModuleDeclaration]) -> None:
         """Make the names of files known."""
         for part in files:
             self.scopes[part] = scope
             scope.add_file(part)
             scope.extends |= bool(_extensions(part.members))
 
-    def _extend(self, scope: ModuleScope, files: list[ast.Module]) -> None:
+    def _extend(self, scope: ModuleScope, files: list[ast.ModuleDeclaration]) -> None:
         """Make the extensions and derivatives known, whose targets may be imported."""
         self.view = scope.view
         for part in files:
@@ -368,7 +368,7 @@ class CheckedProgram(FullChecker):
 
     # --- Files and imports ---
 
-    def _gather_files(self, module: CheckedModule, part: ast.Module, path: Path | None) -> None:
+    def _gather_files(self, module: CheckedModule, part: ast.ModuleDeclaration, path: Path | None) -> None:
         """Includes are looked for beside the part that has them."""
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
@@ -390,7 +390,7 @@ class CheckedProgram(FullChecker):
         self._gather_files(module, more, module.path)
         return replaced
 
-    def _import_all(self, module: CheckedModule, part: ast.Module) -> None:
+    def _import_all(self, module: CheckedModule, part: ast.ModuleDeclaration) -> None:
         for member in part.members:
             if isinstance(member, ast.Import):
                 self._import(module, member)
@@ -448,7 +448,7 @@ class CheckedProgram(FullChecker):
             self.modules[name] = module
         return module
 
-    def _parse(self, source: SourceFile, path: Path | None = None) -> ast.Module:
+    def _parse(self, source: SourceFile, path: Path | None = None) -> ast.ModuleDeclaration:
         if path is not None and is_standard(path):
             return standard.imported(path, self._store)
         return parse_module(
@@ -469,12 +469,14 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
     return extensions
 
 
-def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -> None:
+def _check_given(checker: Checker, scope: ModuleScope, declared: ast.FunctionDeclaration) -> None:
     """Report a function that no module exports with the header that it is declared with: `export float f(float4 n)`
     does not give `extern float f(float3 n);`."""
     candidates = [result.declaration for result in scope.local(declared.name)]
     functions = [
-        function for function in candidates if isinstance(function, ast.Function) and function.has("export")
+        function
+        for function in candidates
+        if isinstance(function, ast.FunctionDeclaration) and function.has("export")
     ]
     if any(_agrees(checker, declared, function) for function in functions):
         return
@@ -489,7 +491,7 @@ def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -
     )
 
 
-def _agrees(checker: Checker, declared: ast.Function, exported: ast.Function) -> bool:
+def _agrees(checker: Checker, declared: ast.FunctionDeclaration, exported: ast.FunctionDeclaration) -> bool:
     """Whether types and directions are the same, generic parameters in the place of each other."""
     if [*map(type, declared.generics)] != [*map(type, exported.generics)]:
         return False

@@ -41,7 +41,7 @@ from slangrad.check.model.declref import Bindings, Declared, DeclRef, GenericKey
 from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.model.types import (
     ERROR,
-    Array,
+    ArrayType,
     EnumType,
     GenericArgument,
     InterfaceType,
@@ -173,7 +173,7 @@ class FunctionView:
         added = [parameter for parameter in self.declaration.generics if is_added(parameter)]
         if not added or is_pack(t):
             return t
-        if isinstance(t, Array):
+        if isinstance(t, ArrayType):
             is_open = getattr(t.count, "declaration", None) in added
             return array(self.shown(t.element), None if is_open else t.count)
         interfaces: Bindings = {
@@ -239,7 +239,7 @@ class Reflection:
                 Candidate(member.declaration, member.substitution)
                 for member in members(self.program, kind, "__init" if name == CONSTRUCTOR else name)
                 if isinstance(member.declaration, ast.Constructor)
-                or (isinstance(member.declaration, ast.Function) and not member.path)
+                or (isinstance(member.declaration, ast.FunctionDeclaration) and not member.path)
             ])  # fmt: skip
 
     def _views(self, candidates: Sequence[Candidate]) -> tuple[FunctionView, ...]:
@@ -286,11 +286,11 @@ class Reflection:
 
     def function_names(self) -> tuple[str, ...]:
         """The functions that the module itself declares."""
-        return self._declared((ast.Function,))
+        return self._declared((ast.FunctionDeclaration,))
 
     def type_names(self) -> tuple[str, ...]:
         """The types that the module itself declares."""
-        return self._declared((ast.Struct, ast.Enum, ast.Interface, ast.TypeAlias))
+        return self._declared((ast.StructDeclaration, ast.EnumDeclaration, ast.Interface, ast.TypeAlias))
 
     def _declared(self, kinds: tuple[type[ast.Declaration], ...]) -> tuple[str, ...]:
         members = (member for part in self.module.files for member in part.members)
@@ -399,7 +399,7 @@ def open_parameters(kind: Nominal) -> set[GenericKey]:
     return {argument.declaration for argument in kind.arguments if isinstance(argument, parameters)}
 
 
-def is_launch_parameter(program: CheckedProgram, declared: ast.Parameter) -> bool:
+def is_launch_parameter(program: CheckedProgram, declared: ast.ParameterDeclaration) -> bool:
     """Whether the launch of a kernel passes a parameter. Parameters with a semantic, and structs of such fields,
     are values of the thread."""
     if declared.has("uniform") or declared.semantics:

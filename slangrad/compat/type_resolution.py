@@ -217,7 +217,7 @@ def is_matching_array_type(a: SlangType, b: SlangType, allow_generics: bool = Tr
 def slang_to_numpy(slang_dtype: SlangType) -> np.dtype | None:
     """The NumPy type of the numbers in a type; None for other types."""
     inner = innermost_type(slang_dtype)
-    lowered = inner.ir_type if isinstance(inner.checked, checked.Scalar) else None
+    lowered = inner.ir_type if isinstance(inner.checked, checked.ScalarType) else None
     return None if lowered is None else numpy_layout(lowered)[0]
 
 

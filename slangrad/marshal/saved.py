@@ -120,15 +120,15 @@ def _class_of(name: str) -> type | None:
 
 def saved_type(t: checked.Type, types: ProgramTypes) -> Data:
     """A type without generic parameters as data."""
-    if isinstance(t, checked.Scalar):
+    if isinstance(t, checked.ScalarType):
         return t.name
-    if isinstance(t, checked.Vector):
+    if isinstance(t, checked.VectorType):
         return ["vector", saved_type(t.element, types), _number(t.count)]
-    if isinstance(t, checked.Matrix):
+    if isinstance(t, checked.MatrixType):
         return ["matrix", saved_type(t.element, types), _number(t.rows), _number(t.columns)]
-    if isinstance(t, checked.Array):
+    if isinstance(t, checked.ArrayType):
         return ["array", saved_type(t.element, types), _number(t.count)]
-    if isinstance(t, checked.Pointer):
+    if isinstance(t, checked.PointerType):
         return ["pointer", saved_type(t.element, types)]
     if t.abstract or isinstance(t, checked.Stored):
         raise Unsaved(f"{t} is not known yet, or has a place in memory only")

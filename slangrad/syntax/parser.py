@@ -29,13 +29,13 @@ def parse_module(
     resolver: Resolver | None = None,
     defines: Mapping[str, str] | None = None,
     around: Surroundings | None = None,
-) -> ast.Module:
+) -> ast.ModuleDeclaration:
     """Parse one text with all it includes. Never raises on account of the text. With `around`, which is filled, the
     bodies of functions are `Unparsed`, for texts without errors and without includes.
     """
     limits = (options or Options()).limits
     start = Span(source, 0, 0)
-    module = ast.Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
+    module = ast.ModuleDeclaration(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
     with compiling():
         preprocessor = Preprocessor(reporter, limits, resolver, defines or {})
         tokens = preprocessor.run(source)
@@ -59,7 +59,7 @@ def parse_body(body: ast.Unparsed, owner: ast.Declaration) -> ast.Block:
     return parser.parse_block()
 
 
-def _parse_all(parser: DeclarationParser, module: ast.Module) -> None:
+def _parse_all(parser: DeclarationParser, module: ast.ModuleDeclaration) -> None:
     while not parser.at("end"):
         for declaration in parser.parse_declarations():
             _add(module, declaration)
@@ -68,7 +68,7 @@ def _parse_all(parser: DeclarationParser, module: ast.Module) -> None:
             parser.advance()
 
 
-def _add(module: ast.Module, declaration: ast.Declaration) -> None:
+def _add(module: ast.ModuleDeclaration, declaration: ast.Declaration) -> None:
     """`module x;` names the module; everything else is a member."""
     if isinstance(declaration, ast.IncludeModule) and declaration.keyword == "module":
         module.module_name = declaration.path

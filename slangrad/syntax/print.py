@@ -26,9 +26,9 @@ _LABELS = {"statements": "", "members": ""}  # elements of a block or member lis
 _HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
 
 
-def node_lines(node: ast.Node) -> Iterator[Line]:
+def node_lines(node: ast.SyntaxNode) -> Iterator[Line]:
     """The node and all below it, in lines that know what they show. Needs no recursion; each line is made once."""
-    pending: list[tuple[ast.Node, int, str]] = [(node, 0, "")]
+    pending: list[tuple[ast.SyntaxNode, int, str]] = [(node, 0, "")]
     while pending:
         node, depth, field = pending.pop()
         label = f"{field}: " if field else ""
@@ -37,12 +37,13 @@ def node_lines(node: ast.Node) -> Iterator[Line]:
         pending.extend(reversed(below))
 
 
-def _headline(node: ast.Node) -> str:
+def _headline(node: ast.SyntaxNode) -> str:
     """Class, name or value, the other plain fields, the type."""
     plain = dict(_plain_fields(node))
     heads = [plain.pop(name) for name in _HEADS if name in plain]
     rest = [f"{name}={value}" for name, value in plain.items()]
-    line = " ".join([type(node).__name__, *heads, *rest])
+    kind = type(node).__name__.removesuffix("Declaration").removesuffix("Node")
+    line = " ".join([kind, *heads, *rest])
     if isinstance(node, ast.Expression):
         shown = [node.type] if node.type is not None else []
         converted = [f"-> {node.conversion}"] if node.conversion is not None else []
@@ -52,7 +53,7 @@ def _headline(node: ast.Node) -> str:
     return line
 
 
-def _plain_fields(node: ast.Node) -> Iterator[tuple[str, str]]:
+def _plain_fields(node: ast.SyntaxNode) -> Iterator[tuple[str, str]]:
     """Fields that hold text, numbers, flags or lists of text, where they say something."""
     names = ("name", *child_fields(type(node))) if hasattr(node, "name") else child_fields(type(node))
     for name in names:

@@ -43,7 +43,7 @@ class _Form:
 
     __slots__ = ("before", "in_text", "is_declaration", "kind", "waiting")
 
-    def __init__(self, kind: type[ast.Node]) -> None:
+    def __init__(self, kind: type[ast.SyntaxNode]) -> None:
         fields = fields_of(kind)
         self.kind = kind
         self.is_declaration = "parent" in fields
@@ -65,7 +65,7 @@ class _Forms(dict[str, _Form]):
 
     def __missing__(self, name: str) -> _Form:
         kind = getattr(ast, name)
-        assert issubclass(kind, ast.Node)
+        assert issubclass(kind, ast.SyntaxNode)
         form = self[name] = _Form(kind)
         return form
 
@@ -76,17 +76,17 @@ _FORMS = _Forms()
 # --- Modules ------------------------------------------------------------------------------------------
 
 
-def pack_module(module: ast.Module, around: Surroundings) -> Packed:
+def pack_module(module: ast.ModuleDeclaration, around: Surroundings) -> Packed:
     """What the text says, without what `check` found out."""
     members = [_pack_late(member, module, around) for member in module.members]
     return module.module_name, around.language, sorted(around.known_types), members
 
 
-def late_module(data: Packed, source: SourceFile) -> ast.Module:
+def late_module(data: Packed, source: SourceFile) -> ast.ModuleDeclaration:
     module_name, language, known_types, members = data
     around = Surroundings(source, language, known_types)
     whole, start = Span(source, 0, len(source.text)), Span(source, 0, 0)
-    module = ast.Module(whole, source.name, start, source, [], module_name, language)
+    module = ast.ModuleDeclaration(whole, source.name, start, source, [], module_name, language)
     module.members = [_late(member, module, around) for member in members]
     return module
 

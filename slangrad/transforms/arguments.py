@@ -21,7 +21,7 @@ import numpy as np
 
 from slangrad.api.functional.function import Function
 from slangrad.call.binding.launchable import Launchable
-from slangrad.check.model.types import Scalar
+from slangrad.check.model.types import ScalarType
 from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.structs import packed_element
@@ -445,7 +445,7 @@ class DifferentiatedCall:
         if isinstance(returned, (float, np.floating)):
             kind = self.bound().leaves[-1].type
             returned = np.asarray(
-                returned, _NUMBERS.get(kind.name if isinstance(kind, Scalar) else "", np.float64)
+                returned, _NUMBERS.get(kind.name if isinstance(kind, ScalarType) else "", np.float64)
             )
         return as_torch(returned)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from slangrad.api.functional.function import Function
 from slangrad.call.binding.launchable import Launchable
-from slangrad.check.model.types import Scalar
+from slangrad.check.model.types import ScalarType
 from slangrad.marshal.composed import results
 from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.containers.values import DiffPair, snapshot
@@ -470,7 +470,7 @@ def _refuse_changes(call: Launchable, name: str) -> None:
 def _check_number(call: Launchable, name: str) -> None:
     """Gradients are those of a floating-point number for each call."""
     kind = call.leaves[-1].type if call.created is not None else None
-    if isinstance(kind, Scalar) and kind.kind == "float":
+    if isinstance(kind, ScalarType) and kind.kind == "float":
         return
     message = f"{name}: '{call.name}' returns {kind or 'nothing'}, and gradients are those of a number"
     raise CallError(CODE, message, (), "vjp() takes a cotangent of any type")

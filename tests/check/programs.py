@@ -59,6 +59,8 @@ def conversion_of(module: CheckedModule, text: str) -> str | None:
     return None if made is None else f"{made.kind} {made.target}"
 
 
-def function(module: CheckedModule, name: str) -> ast.Function:
-    found = [m for m in module.declaration.members if isinstance(m, ast.Function) and m.name == name]
+def function(module: CheckedModule, name: str) -> ast.FunctionDeclaration:
+    found = [
+        m for m in module.declaration.members if isinstance(m, ast.FunctionDeclaration) and m.name == name
+    ]
     return found[0]

@@ -351,7 +351,7 @@ CONSTRAINED = """
 
 def test_a_constraint_about_an_inherited_type() -> None:
     assert codes(CONSTRAINED.replace("DIFFERENTIAL", "typealias Differential = One<float>;")) == []
-    found = problems(CONSTRAINED.replace("DIFFERENTIAL", "typealias Differential = float;"))
+    reported = problems(CONSTRAINED.replace("DIFFERENTIAL", "typealias Differential = float;"))
     assert ("E0411", "'float' does not conform to 'IVec<float>'") in [
-        (each.code, each.note) for each in found
+        (each.code, each.note) for each in reported
     ]

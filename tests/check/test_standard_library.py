@@ -22,7 +22,7 @@ def test_the_library_is_correct() -> None:
     program = CheckedProgram()
     program.reporter = Reporter()
     with compiling():
-        for file in [each for each in program.scopes if isinstance(each, ast.Module)]:
+        for file in [each for each in program.scopes if isinstance(each, ast.ModuleDeclaration)]:
             bodies.check_members(program, file)
         while program.later:
             program.later.pop(0)()
@@ -35,7 +35,7 @@ def test_parts_that_are_imported(name: str) -> None:
     program = CheckedProgram()
     module = program.load_module(name)
     for declaration in module.declaration.members:
-        if isinstance(declaration, ast.Function):
+        if isinstance(declaration, ast.FunctionDeclaration):
             program.check_body(declaration)
     assert module.path is not None and Path(module.path).name == f"{name}.slang"
 
@@ -49,9 +49,11 @@ def declared_in(declaration: ast.Declaration) -> Iterator[ast.Declaration]:
 def test_the_library_has_nothing_that_is_passed_over() -> None:
     """Bit fields, structs that inherit, and derivatives of others in files that do not speak of them."""
     program = CheckedProgram()
-    files = [each for each in program.scopes if isinstance(each, ast.Module)]
+    files = [each for each in program.scopes if isinstance(each, ast.ModuleDeclaration)]
     files += standard.parts(standard.NAMES, store_of(program.options))
-    structs = [each for file in files for each in declared_in(file) if isinstance(each, ast.Struct)]
+    structs = [
+        each for file in files for each in declared_in(file) if isinstance(each, ast.StructDeclaration)
+    ]
     fields = [each for struct in structs for each in struct.members if isinstance(each, ast.Variable)]
     assert len(structs) > 50 and fields and all(each.bits is None for each in fields)
     for struct in structs:

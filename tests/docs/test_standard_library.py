@@ -8,7 +8,7 @@ from slangrad.syntax import ast
 
 PAGE = Path(__file__).parent.parent.parent / "docs/standard_library.md"
 FOR_GENERATED_KERNELS = "std/call.slang"
-NAMED = (ast.Function, ast.Struct, ast.Interface, ast.TypeAlias, ast.Enum)
+NAMED = (ast.FunctionDeclaration, ast.StructDeclaration, ast.Interface, ast.TypeAlias, ast.EnumDeclaration)
 
 
 def declared_names():
@@ -18,7 +18,7 @@ def declared_names():
         "// CoopVec, TextureCube, WaveMask, Handle: for a program that speaks of them, the library has more parts\n"
         "import slang.neural;",
     )
-    modules = [each for each in library.scopes if isinstance(each, ast.Module)]
+    modules = [each for each in library.scopes if isinstance(each, ast.ModuleDeclaration)]
     members = [m for each in modules if each.source.name != FOR_GENERATED_KERNELS for m in each.members]
     return {each.name for each in members if isinstance(each, NAMED) and re.match(r"[A-Za-z]", each.name)}
 

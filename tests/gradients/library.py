@@ -119,16 +119,16 @@ def library() -> CheckedProgram:
     return program
 
 
-def modules() -> list[ast.Module]:
+def modules() -> list[ast.ModuleDeclaration]:
     own = library().modules["parts"].files
-    return [each for each in library().scopes if isinstance(each, ast.Module) and each not in own]
+    return [each for each in library().scopes if isinstance(each, ast.ModuleDeclaration) and each not in own]
 
 
 def functions() -> Iterator[FunctionView]:
     """Those that users see."""
     for module in modules():
         for each in module.members:
-            if isinstance(each, ast.Function) and not each.name.startswith("__"):
+            if isinstance(each, ast.FunctionDeclaration) and not each.name.startswith("__"):
                 yield FunctionView(library(), Candidate(each, {}))
 
 
@@ -273,7 +273,7 @@ METHODS = frozenset((
 def _functions_of(owner: ast.Declaration) -> Iterator[ast.Declaration]:
     """Its functions and accessors, whose bodies are not looked into."""
     for each in children(owner):
-        if isinstance(each, (ast.Function, ast.Accessor)):
+        if isinstance(each, (ast.FunctionDeclaration, ast.Accessor)):
             yield each
         elif isinstance(each, ast.Declaration):
             yield from _functions_of(each)
@@ -281,7 +281,12 @@ def _functions_of(owner: ast.Declaration) -> Iterator[ast.Declaration]:
 
 def methods() -> set[str]:
     """The names of differentiable methods and accessors that users see."""
-    types = (each for module in modules() for each in module.members if not isinstance(each, ast.Function))
+    types = (
+        each
+        for module in modules()
+        for each in module.members
+        if not isinstance(each, ast.FunctionDeclaration)
+    )
     found = (node for each in types for node in _functions_of(each))
     names = {each.name for each in found if library().info(each).level != "none"}
     return {each for each in names if not each.startswith("_")}

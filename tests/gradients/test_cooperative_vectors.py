@@ -83,14 +83,17 @@ def test_each_function_has_a_row() -> None:
     files = [
         each
         for each in library.scopes
-        if isinstance(each, ast.Module) and each.source.name.startswith("std/cooperative")
+        if isinstance(each, ast.ModuleDeclaration) and each.source.name.startswith("std/cooperative")
     ]
     found = [member for each in files for member in each.members]
     found += [
-        inner for each in found if isinstance(each, (ast.Struct, ast.Extension)) for inner in each.members
+        inner
+        for each in found
+        if isinstance(each, (ast.StructDeclaration, ast.Extension))
+        for inner in each.members
     ]
     found += [one for each in found if isinstance(each, ast.Subscript) for one in each.accessors]
-    functions = (ast.Function, ast.Constructor, ast.Accessor)
+    functions = (ast.FunctionDeclaration, ast.Constructor, ast.Accessor)
     differentiable = {
         each.name for each in found if isinstance(each, functions) and each.attribute("Differentiable")
     }

@@ -162,7 +162,7 @@ REFUSED: list[tuple[str, Case]] = [
     ],
     *[("E1040", lambda x, f=f: f(x, 0, out=np.zeros(3))) for f in (np.mean, np.var, np.any, np.cumsum, np.argmax)],
     ("E1040", lambda x: np.add(x, x, where=B)),
-    ("E1040", lambda x: np.add.accumulate(x)),
+    ("E1040", lambda x: np.maximum.accumulate(x)),
     ("E1040", lambda x: np.add.reduce(x, initial=3)),
     ("E1040", lambda x: np.take(x, [1], mode="wrap")),
     ("E1040", lambda x: np.clip(x, 0, 1, out=X)),

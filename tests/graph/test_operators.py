@@ -96,6 +96,8 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "norm":         (lambda t: np.linalg.norm(t, axis=2) * np.linalg.norm(t[0, 0]) / np.linalg.norm(t) + np.linalg.norm(t, axis=(0, 2)), (T,)),
     "norms":        (lambda t: np.linalg.norm(t, 1, 2, True) + np.linalg.norm(t, np.inf, 1)[:, None] + np.linalg.norm(t, -np.inf, 0), (T,)),
     "apart":        (lambda t: t[K[2] % 2, :, K[0]] + t[K[2] % 2, None, 1:, K[0]].sum(2), (T,)),
+    "einsum of diagonals": (lambda t, m: np.einsum("iji,kk->jk", t[:, :, :2], m[:4, :4]) + np.einsum("...ii", t[:, :, :3]).sum(), (T, M)),
+    "outer":        (lambda a, m: np.multiply.outer(a, m[0]).sum(0) + np.add.accumulate(a, 1)[0, :, None] * np.subtract.outer(m[0, 0], a[1])[:, None], (A, M)),
     "dot":          (lambda a, m: np.dot(a, m[:, 0])[:, None] + np.tensordot(a, m, 1) + np.outer(a[0, :3], m[0]), (A, M)),
 }
 EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -105,6 +107,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "floor_divide":  (lambda t, k: (t // 0.3, k // 2, k // -2, k % 2, k % -2, -t % 0.7), (T, K)),
     "compare":       (lambda a, b: (a < b, a <= b, a > b, a >= b, a == a, a != b), (A, B)),
     "logical":       (lambda k, i: ((k > 0) & (k < 2), (k > 0) | (k < 2), (k > 0) ^ (k < 2), ~(k > 0), np.logical_and(k, k), k & 1, k | 4, k ^ 3), (K, IDS)),
+    "shifts":        (lambda k, i: (k << 2, k >> 1, k << i[:4], k.astype(np.uint8) >> np.uint8(3), k.astype(np.uint8) << np.uint8(9), k.astype(np.int8) >> np.int8(8), (k > 0) << (k < 2)), (K, np.array([0, 63, 64, -1, 2]))),
     "special":       (lambda a: (np.isnan(a / 0), np.isinf(a / 0), np.isfinite(a / 0), np.maximum(a, np.nan)), (np.array([0.0, 1, -1]),)),
     "close":         (lambda a, x: (np.isclose(a, a + np.array([0, 1e-9, 1e-3, 1])), np.isclose(x, x.T, equal_nan=True), np.isclose(x, 5, 0.1, 0.2), np.allclose(a, a), np.allclose(a, 2 * a)), (A, EXTREME)),
     "scan":          (lambda t, k: (t.argmax(1), t.argmin(), k.argmax(0), np.cumsum(k, 1), t.argmax(2)), (T, K)),
@@ -297,6 +300,8 @@ def test_every_operator_has_a_program() -> None:
         "trunc",
         "rint",
         "rad2deg",
+        "left_shift",
+        "right_shift",
         "invert",
         "argmax",
         "argmin",

@@ -314,7 +314,7 @@ REFUSED = {
     "meant": (lambda x: np.nancumsum(x), "E1040", "did you mean np.cumsum"),
     "complex": (lambda x: x.astype(complex), "E1040", "complex128"),
     "object": (lambda x: x + object(), "E1043", "object"),
-    "diagonal": (lambda x: np.einsum("ii->i", x @ x.T), "E1040", "diagonals"),
+    "diagonal": (lambda x: np.einsum("ii->i", x), "E1042", "diagonal 'i'"),
     "letters": (lambda x: np.einsum("ij,jk->ik", x, x), "E1042", "more than one size"),
     "empty": (lambda x: x[:0].max(), "E1042", "no elements"),
 }

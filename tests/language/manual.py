@@ -212,7 +212,7 @@ def _types_on_line(program: CheckedProgram, module: CheckedModule, line: int) ->
 
 
 def _run_functions(program: CheckedProgram, module: CheckedModule, file: File) -> None:
-    wanted: dict[ast.Function, list[Expectation]] = {}
+    wanted: dict[ast.FunctionDeclaration, list[Expectation]] = {}
     for each in file.of("result", "reports", "prints"):
         wanted.setdefault(_function_at(module, each.line), []).append(each)
     if wanted:
@@ -225,7 +225,7 @@ def _run_functions(program: CheckedProgram, module: CheckedModule, file: File) -
         _expect_gradient(program, module, _function_at(module, each.line))
 
 
-def _expect_wave(program: CheckedProgram, function: ast.Function, text: str) -> None:
+def _expect_wave(program: CheckedProgram, function: ast.FunctionDeclaration, text: str) -> None:
     """The results of as many threads as there are numbers, in order."""
     wanted = [part.strip() for part in text.split(",")]
     lowered, (name,) = lower_functions(program, [DeclRef(function, {})], program.options)
@@ -243,7 +243,7 @@ def _run_kernels(program: CheckedProgram, module: CheckedModule, file: File) -> 
     expected = {_function_at(module, each.line): each.text for each in file.of("launch")}
     problems: list[Diagnostic] = []
     for each in module.declaration.members:
-        if isinstance(each, ast.Function) and each.attribute("shader") is not None:
+        if isinstance(each, ast.FunctionDeclaration) and each.attribute("shader") is not None:
             try:
                 lowered, name, _ = lower_program(program, DeclRef(each, {}), program.options)
             except CompileError as error:
@@ -277,10 +277,10 @@ def _expect_memory(lowered: ir.Program, name: str, text: str, options: Options) 
     expect(same, f"kernel {name} leaves {memory.tolist()}, not {wanted}")
 
 
-def _function_at(module: CheckedModule, line: int) -> ast.Function:
+def _function_at(module: CheckedModule, line: int) -> ast.FunctionDeclaration:
     for node in module.declaration.members:
         first, last = (node.span.source.line_column(each)[0] for each in (node.span.start, node.span.end))
-        if isinstance(node, ast.Function) and first <= line <= last:
+        if isinstance(node, ast.FunctionDeclaration) and first <= line <= last:
             return node
     raise Mismatch(f"there is no function on line {line}")
 
@@ -307,7 +307,7 @@ def _scalars(t: Type) -> Iterable[Scalar]:
 
 
 def _expect_results(
-    function: ast.Function,
+    function: ast.FunctionDeclaration,
     wanted: list[Expectation],
     values: list[Any],
     types: list[Scalar],
@@ -354,8 +354,10 @@ def _with_gradients(file: File, module: CheckedModule, program: CheckedProgram) 
     return text
 
 
-def _expect_gradient(program: CheckedProgram, module: CheckedModule, function: ast.Function) -> None:
-    made = [f for f in module.declaration.members if isinstance(f, ast.Function)]
+def _expect_gradient(
+    program: CheckedProgram, module: CheckedModule, function: ast.FunctionDeclaration
+) -> None:
+    made = [f for f in module.declaration.members if isinstance(f, ast.FunctionDeclaration)]
     wanted = [f for f in made if f.name.startswith(f"{function.name}_by_")]
     results = _evaluate(program, [DeclRef(each, {}) for each in wanted])
     values = {

@@ -22,7 +22,9 @@ def lower(text: str) -> core.Program:
     """The verified IR of the function `f`, and of all that it calls."""
     program = CheckedProgram(Options())
     module = program.add_source("test", lines(text))
-    wanted = next(m for m in module.declaration.members if isinstance(m, ast.Function) and m.name == "f")
+    wanted = next(
+        m for m in module.declaration.members if isinstance(m, ast.FunctionDeclaration) and m.name == "f"
+    )
     lowered, _ = lower_functions(program, [DeclRef(wanted, {})], program.options)
     verify.verify(lowered, verify.LOWERED)
     return lowered

@@ -33,7 +33,9 @@ def lowered(text: str) -> Program:
     """The functions of a text that are not generic, under their own names, and all they call."""
     checked = library()
     module = checked.add_source(f"test{next(_numbers)}", text)
-    functions = [m for m in module.declaration.members if isinstance(m, ast.Function) and not m.generics]
+    functions = [
+        m for m in module.declaration.members if isinstance(m, ast.FunctionDeclaration) and not m.generics
+    ]
     program, names = lower_functions(checked, [DeclRef(each, {}) for each in functions], OPTIONS)
     assert names == [each.name for each in functions]
     return program

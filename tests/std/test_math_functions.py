@@ -36,7 +36,7 @@ def library() -> tuple[Program, dict[tuple[str, str], str]]:
         member
         for module in MATHS
         for member in checked.load_module(module).declaration.members
-        if isinstance(member, ast.Function) and checked.info(member).math_function is not None
+        if isinstance(member, ast.FunctionDeclaration) and checked.info(member).math_function is not None
     ]
     program, names = lower_functions(checked, [DeclRef(each, {}) for each in declared], Options())
     keys = [(checked.info(each).math_function, str(checked.info(each).result)) for each in declared]

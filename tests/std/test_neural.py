@@ -87,7 +87,7 @@ def layer(weights: np.ndarray, bias: np.ndarray | None, layout: str) -> np.ndarr
     return np.concatenate([tiles(weights), offsets, np.zeros(16 - len(offsets))])
 
 
-@pytest.mark.parametrize("layout", ["LinearLayout", "OptimalLayout"])
+@pytest.mark.parametrize("layout", ["LinearLayout", pytest.param("OptimalLayout", marks=pytest.mark.deep)])
 def test_a_network(layout: str) -> None:
     device = spy.create_device(defines={"LAYOUT": layout})
     module = spy.Module.load_from_source(device, "network", NETWORK)
@@ -210,7 +210,7 @@ void wave_vectors(uint thread : SV_DispatchThreadID)
 """
 
 
-@pytest.mark.parametrize("entry", ["inline_vectors", "wave_vectors"])
+@pytest.mark.parametrize("entry", [pytest.param("inline_vectors", marks=pytest.mark.deep), "wave_vectors"])
 def test_gradients_of_all_threads_are_added_up(entry: str) -> None:
     device = spy.create_device()
     module = device.load_module_from_source("group", GROUP)

@@ -19,7 +19,7 @@ def described(parameter):
 
 def test_function():
     f = only("[Differentiable] [Other] public static float3 f(float x, int n = 3) : SV_Target { return x; }")
-    assert isinstance(f, ast.Function)
+    assert isinstance(f, ast.FunctionDeclaration)
     assert f.name == "f" and f.name_span.text == "f" and shape(f.result) == "float3"
     assert f.modifiers == ("public", "static") and f.has("static") and not f.has("const")
     assert [each.name for each in f.attributes] == ["Differentiable", "Other"]
@@ -187,20 +187,20 @@ def test_struct():
         };
         """
     )
-    assert isinstance(s, ast.Struct) and s.has_body and s.keyword == "struct"
+    assert isinstance(s, ast.StructDeclaration) and s.has_body and s.keyword == "struct"
     assert listed(s.bases) == "IFoo, IBar<T>" and len(s.constraints) == 1
     assert [f"{type(each).__name__} {each.name}" for each in s.members] == [
         "Variable data",
         "Variable Size",
         "Constructor __init",
-        "Function set",
-        "Struct Inner",
+        "FunctionDeclaration set",
+        "StructDeclaration Inner",
         "TypeAlias D",
         "Property first",
         "Property last",
         "Subscript __subscript",
-        "Function convert",
-        "Function operator*",
+        "FunctionDeclaration convert",
+        "FunctionDeclaration operator*",
     ]
     first, last, subscript, convert = s.members[6], s.members[7], s.members[8], s.members[9]
     assert [each.name for each in first.accessors] == ["get", "set"]
@@ -217,9 +217,9 @@ def test_struct_variants():
     assert shape(alias.alias) == "T<int>" and alias.modifiers == ("export",)
     assert only("class C : IFoo {}").keyword == "class"
     assert [type(each).__name__ for each in parse("struct A { } struct B { } void f() { }").members] == [
-        "Struct",
-        "Struct",
-        "Function",
+        "StructDeclaration",
+        "StructDeclaration",
+        "FunctionDeclaration",
     ]
     struct, variable, array = parse("struct P { float x; } p, q[2];").members
     assert shape(variable.value_type) == "P" and shape(array.value_type) == "array(P, 2)"
@@ -246,8 +246,8 @@ def test_interface():
         "AssociatedType D",
         "Variable N",
         "Property count",
-        "Function f",
-        "Function g",
+        "FunctionDeclaration f",
+        "FunctionDeclaration g",
         "Constructor __init",
         "ConstraintRequirement ",
     ]
@@ -265,13 +265,13 @@ def test_extension():
 
 def test_function_extension():
     e = only("__func_extension<T : IFloat> bwd_diff(f<T>)(inout DifferentialPair<T> x, T d) -> void { }")
-    assert isinstance(e, ast.Function) and e.name == "bwd_diff(f<T>)"
+    assert isinstance(e, ast.FunctionDeclaration) and e.name == "bwd_diff(f<T>)"
     assert [(each.name, listed(each.arguments)) for each in e.attributes] == [
         ("BackwardDerivativeOf", "f<T>")
     ]
     assert len(e.parameters) == 2 and shape(e.result) == "void"
     other = only("__func_extension __apply(f)(float x) -> float { return x; }")
-    assert isinstance(other, ast.Function) and other.name == "__apply(f)"
+    assert isinstance(other, ast.FunctionDeclaration) and other.name == "__apply(f)"
     assert [(each.name, listed(each.arguments)) for each in other.attributes] == [(ast.APPLY_OF, "f")]
     unknown = errors("__func_extension twice(f)(float x) -> float { return x; }")
     assert unknown == ["E0504 1: 'twice(f)' is no derivative that can be given"]
@@ -279,7 +279,7 @@ def test_function_extension():
 
 def test_enum():
     e = only("[Flags] enum class E : uint8_t { A, B = 1 << 2, [deprecated] C = A | B, }")
-    assert isinstance(e, ast.Enum) and e.name == "E" and listed(e.bases) == "uint8_t"
+    assert isinstance(e, ast.EnumDeclaration) and e.name == "E" and listed(e.bases) == "uint8_t"
     assert [(case.name, shape(case.value)) for case in e.members] == [
         ("A", "-"),
         ("B", "(1 << 2)"),

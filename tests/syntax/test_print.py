@@ -13,7 +13,7 @@ def test_print():
             "  Function f modifiers=static",
             "    attributes: Attribute Differentiable",
             "    parameters: Parameter x direction=inout",
-            "      value_type: ArrayType",
+            "      value_type: ArrayTypeExpression",
             "        element: Name float",
             "        count: IntLiteral 2",
             "    result: Name float",

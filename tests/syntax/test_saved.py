@@ -33,7 +33,7 @@ def saved(source: SourceFile) -> object:
     return marshal.loads(data)
 
 
-def late(text: str = TEXT) -> ast.Module:
+def late(text: str = TEXT) -> ast.ModuleDeclaration:
     source = SourceFile("test.slang", text)
     return late_module(saved(source), source)
 
@@ -46,7 +46,7 @@ def waiting(owner: ast.Declaration) -> Iterator[tuple[ast.Declaration, ast.Unpar
             yield from waiting(each)
 
 
-def parse_bodies(module: ast.Module) -> None:
+def parse_bodies(module: ast.ModuleDeclaration) -> None:
     for owner, body in list(waiting(module)):
         owner.body = parse_body(body, owner)
 
@@ -57,7 +57,9 @@ def parse_bodies(module: ast.Module) -> None:
 def test_a_late_declaration_has_what_somebody_has_asked_for() -> None:
     struct = late().members[0]
     assert struct.name == "S" and struct.modifiers == () and _there(struct) == {"name", "modifiers"}
-    assert struct.bases[0].name == "IFoo" and _there(struct) == set(fields_of(ast.Struct)) - _BY_CHECK
+    assert (
+        struct.bases[0].name == "IFoo" and _there(struct) == set(fields_of(ast.StructDeclaration)) - _BY_CHECK
+    )
     variable, function = struct.members
     assert variable.modifiers == ("static",) and _there(function) == {"name", "modifiers"}
     assert function.parameters[0].default.value == 1 and struct.saved is None
@@ -66,12 +68,12 @@ def test_a_late_declaration_has_what_somebody_has_asked_for() -> None:
 _BY_CHECK = {"checked", "parent", "saved"}
 
 
-def _there(node: ast.Node) -> set[str]:
+def _there(node: ast.SyntaxNode) -> set[str]:
     names = set(fields_of(type(node))) - _BY_CHECK
     return {name for name in names if _has(node, name)}
 
 
-def _has(node: ast.Node, name: str) -> bool:
+def _has(node: ast.SyntaxNode, name: str) -> bool:
     try:
         object.__getattribute__(node, name)
     except AttributeError:
@@ -102,7 +104,7 @@ def test_declarations_know_what_they_stand_in() -> None:
 def test_fields_that_a_class_has_not_are_missed_in_late_declarations_too() -> None:
     for struct in (late().members[0], parse_module(SourceFile("a", TEXT), Reporter()).members[0]):
         assert getattr(struct, "parameters", ()) == () and not hasattr(struct, "result")
-        with pytest.raises(AttributeError, match="'Struct' object has no attribute 'parameters'"):
+        with pytest.raises(AttributeError, match="'StructDeclaration' object has no attribute 'parameters'"):
             _ = struct.parameters
 
 
@@ -157,11 +159,11 @@ def test_the_tree_is_the_same_in_the_end(path: Path) -> None:
         assert all(_stands_in(each) == _stands_in(other) for each, other in zip(walk(module), walk(wanted)))
 
 
-def _places(node: ast.Node) -> tuple[object, ...]:
+def _places(node: ast.SyntaxNode) -> tuple[object, ...]:
     names = [name for name in ("span", "name_span") if name in fields_of(type(node))]
     return (type(node), *(getattr(node, name) for name in names))
 
 
-def _stands_in(node: ast.Node) -> object:
+def _stands_in(node: ast.SyntaxNode) -> object:
     parent = getattr(node, "parent", None)
     return None if parent is None else (type(parent), parent.name, parent.span)

@@ -152,7 +152,7 @@ def kernels_of(program: CheckedProgram, block: Block, options: Options) -> Itera
     for each in others:
         program.files.texts[each.name] = SourceFile(each.name, each.text)
     module = program.add_source(file.name, file.text)
-    functions = [each for each in module.declaration.members if isinstance(each, ast.Function)]
+    functions = [each for each in module.declaration.members if isinstance(each, ast.FunctionDeclaration)]
     calls = [
         f for f in functions if not f.parameters and program.info(f).result in NUMBERS and not f.generics
     ]
@@ -163,7 +163,7 @@ def kernels_of(program: CheckedProgram, block: Block, options: Options) -> Itera
     )
     module = program.add_source(f"{file.name}_kernels", text)
     for each in module.declaration.members:
-        if isinstance(each, ast.Function) and each.attribute("shader") is not None:
+        if isinstance(each, ast.FunctionDeclaration) and each.attribute("shader") is not None:
             yield CompileRequest(program, each.span.source, each.name, options, CPU, each, by_hand=True)
 
 

@@ -152,7 +152,7 @@ def _comment_lines(text: str) -> list[str]:
 def documentation_of_type(struct: Struct) -> str:
     """Its header, the comment above it, its fields and methods."""
     declaration = getattr(struct.checked, "declaration", None)
-    kind = type(declaration).__name__.lower()
+    kind = type(declaration).__name__.removesuffix("Declaration").lower()
     header = f"{kind} {struct.name}" if kind in ("struct", "enum", "interface", "class") else struct.name
     text = header if declaration is None else _documented(header, declaration)
     names = names_in(struct)

@@ -172,7 +172,7 @@ class SlangModule:
         self.entry_function(name)
         return SlangEntryPoint(self, name, conformances=conformances_of(type_conformances))
 
-    def entry_function(self, name: str) -> ast.Function:
+    def entry_function(self, name: str) -> ast.FunctionDeclaration:
         """The function of an entry point of that name. CallError (E1020) if the module has none."""
         functions = [function for function in self._functions() if function.name == name]
         functions = [function for function in functions if is_entry(function)] or functions
@@ -187,10 +187,10 @@ class SlangModule:
         """Whether a function has that name."""
         return any(function.name == name for function in self._functions())
 
-    def _functions(self) -> Iterator[ast.Function]:
+    def _functions(self) -> Iterator[ast.FunctionDeclaration]:
         for part in self.checked.files:
             for member in members_of(part):
-                if isinstance(member, ast.Function) and member.body is not None:
+                if isinstance(member, ast.FunctionDeclaration) and member.body is not None:
                     yield member
 
 
@@ -232,7 +232,7 @@ def members_of(scope: ast.Container) -> Iterator[ast.Declaration]:
             yield member
 
 
-def is_entry(function: ast.Function) -> bool:
+def is_entry(function: ast.FunctionDeclaration) -> bool:
     return function.attribute("shader") is not None or function.attribute("numthreads") is not None
 
 
@@ -309,7 +309,7 @@ class SlangEntryPoint:
         name: str = "",
         arguments: Sequence[SpecializationArg] = (),
         conformances: tuple[TypeConformance, ...] = (),
-        declared: ast.Function | None = None,
+        declared: ast.FunctionDeclaration | None = None,
     ) -> None:
         """`declared`: the function, where it does not stand in the module itself."""
         self.module = module
@@ -328,7 +328,7 @@ class SlangEntryPoint:
         return self.module.session
 
     @of_generation
-    def declaration(self) -> ast.Function:
+    def declaration(self) -> ast.FunctionDeclaration:
         if self._declared is not None and self._declared[0] is self.module.known:
             return self._declared[1]
         return self.module.entry_function(self.function)
@@ -364,7 +364,7 @@ class SlangEntryPoint:
         return (x, y, z)
 
     @property
-    def parameters(self) -> list[tuple[ast.Parameter, Type]]:
+    def parameters(self) -> list[tuple[ast.ParameterDeclaration, Type]]:
         """The parameters with values from the launch, and their types: all but the ids of threads."""
         program, seen = self.session.program, self.reference.substitution
         declared = program.info(self.declaration).parameters

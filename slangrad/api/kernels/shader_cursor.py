@@ -22,7 +22,7 @@ from slangrad.api.kernels.pipeline import BlockSlot, ComputePipeline, ParameterS
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.binding.request import Tree, put
-from slangrad.check.model.types import Array, Type
+from slangrad.check.model.types import ArrayType, Type
 from slangrad.ir.data.layout import scalars_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import Encoder, memory_format
@@ -290,7 +290,7 @@ class GlobalsPlace:
 
     def element(self, index: int) -> GlobalsPlace | None:
         t = self._type()
-        inside = isinstance(t, Array) and isinstance(t.count, int) and 0 <= index < t.count
+        inside = isinstance(t, ArrayType) and isinstance(t.count, int) and 0 <= index < t.count
         return self if inside else None
 
     def write(self, value: object) -> None:

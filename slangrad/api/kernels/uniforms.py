@@ -20,14 +20,14 @@ from slangrad.base.late import Late
 from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
     UINT64,
-    Array,
+    ArrayType,
     EnumType,
-    Matrix,
-    Pointer,
-    Scalar,
+    MatrixType,
+    PointerType,
+    ScalarType,
     StructType,
     Type,
-    Vector,
+    VectorType,
     rules_of,
     stored,
     unstored,
@@ -288,12 +288,12 @@ class Uniforms:
         of, rules = unstored(t), rules_of(t)
         if isinstance(of, EnumType):
             return EnumUniform(of, form)
-        if isinstance(of, (Scalar, Vector, Matrix)):
+        if isinstance(of, (ScalarType, VectorType, MatrixType)):
             return encoder_of(form, STRICTLY)
-        if isinstance(of, Pointer):
+        if isinstance(of, PointerType):
             assert isinstance(form, ir.Pointer)
             return PointerUniform(t, form, self._device)
-        if isinstance(of, Array):
+        if isinstance(of, ArrayType):
             part = self.of(stored(of.element, rules))
             return None if part is None else RowsEncoder(STRICTLY, form, part, t)
         return self._struct(t, form, of, rules) if isinstance(of, StructType) else None

@@ -37,18 +37,18 @@ from slangrad.syntax import ast
 
 # fmt: off
 _KINDS: dict[type, DeclarationKind] = {
-    ast.Struct:         DeclarationKind.struct,
-    ast.Function:       DeclarationKind.func,
-    ast.Constructor:    DeclarationKind.func,
-    ast.Variable:       DeclarationKind.variable,
-    ast.Parameter:      DeclarationKind.variable,
-    ast.ValueParameter: DeclarationKind.variable,
-    ast.BufferBlock:    DeclarationKind.variable,
-    ast.Namespace:      DeclarationKind.namespace,
-    ast.Enum:           DeclarationKind.enum,
+    ast.StructDeclaration:    DeclarationKind.struct,
+    ast.FunctionDeclaration:  DeclarationKind.func,
+    ast.Constructor:          DeclarationKind.func,
+    ast.Variable:             DeclarationKind.variable,
+    ast.ParameterDeclaration: DeclarationKind.variable,
+    ast.ValueParameter:       DeclarationKind.variable,
+    ast.BufferBlock:          DeclarationKind.variable,
+    ast.Namespace:            DeclarationKind.namespace,
+    ast.EnumDeclaration:      DeclarationKind.enum,
 }
 # fmt: on
-_TYPES = (ast.Struct, ast.Interface, ast.Enum)
+_TYPES = (ast.StructDeclaration, ast.Interface, ast.EnumDeclaration)
 
 
 class DeclReflection(BaseReflectionObject):
@@ -123,7 +123,9 @@ class DeclReflection(BaseReflectionObject):
         if self.kind is not DeclarationKind.variable:
             return None
         node, context = self._node, self._context
-        if isinstance(node, ast.Parameter) and isinstance(node.parent, (ast.Function, ast.Constructor)):
+        if isinstance(node, ast.ParameterDeclaration) and isinstance(
+            node.parent, (ast.FunctionDeclaration, ast.Constructor)
+        ):
             owner = context.make(_of_node, node.parent).as_function()
             return next(p for p in owner.parameters if p.declaration is node) if owner else None
         return context.variable(node, context.type_of_variable(node))

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model.declref import Declared
-from slangrad.check.model.types import VOID, Array, Nominal, StructType, Type, rules_of, stored, unstored
+from slangrad.check.model.types import VOID, ArrayType, Nominal, StructType, Type, rules_of, stored, unstored
 from slangrad.check.modules import CheckedProgram
 from slangrad.check.names.attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
@@ -116,7 +116,7 @@ class ReflectionContext:
         with self.asking() as program:
             if isinstance(declaration, ast.Property):
                 return program.info(declaration).result
-            assert isinstance(declaration, (ast.Variable, ast.Parameter, ast.EnumCase))
+            assert isinstance(declaration, (ast.Variable, ast.ParameterDeclaration, ast.EnumCase))
             return declared_type(declaration, program.info(declaration).type)
 
     def block_of(self, variables: Sequence[ast.Declaration]) -> Type:
@@ -413,6 +413,6 @@ def element_of(t: Type) -> Type | None:
 
 def unwrapped(t: Type) -> Type:
     """The innermost element of nested arrays."""
-    while isinstance(t, Array):
+    while isinstance(t, ArrayType):
         t = t.element
     return t

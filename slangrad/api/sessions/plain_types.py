@@ -7,7 +7,15 @@ Structs belong to modules; a tensor of structs shows the type that it was made w
 
 from __future__ import annotations
 
-from slangrad.check.model.types import Array, EnumType, GenericArgument, Matrix, Scalar, Type, Vector
+from slangrad.check.model.types import (
+    ArrayType,
+    EnumType,
+    GenericArgument,
+    MatrixType,
+    ScalarType,
+    Type,
+    VectorType,
+)
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import ProgramTypes
@@ -30,16 +38,16 @@ class PlainTypes(ProgramTypes):
         return self._map.lift(t)
 
     def fields(self, t: Type) -> Fields:
-        if isinstance(t, Vector) and isinstance(t.count, int):
+        if isinstance(t, VectorType) and isinstance(t.count, int):
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return ()
 
     def tangent(self, t: Type) -> Type | None:
         element = innermost(t)
-        return t if isinstance(element, Scalar) and element.is_float else None
+        return t if isinstance(element, ScalarType) and element.is_float else None
 
     def tangent_field(self, t: Type, name: str) -> str | None:
-        return name if isinstance(t, Vector) else None
+        return name if isinstance(t, VectorType) else None
 
     def matches(self, pattern: Type, t: Type) -> bool:
         return matches(pattern, t)
@@ -49,13 +57,13 @@ class PlainTypes(ProgramTypes):
 
 
 def innermost(t: Type) -> Type:
-    while isinstance(t, (Vector, Matrix, Array)):
+    while isinstance(t, (VectorType, MatrixType, ArrayType)):
         t = t.element
     return t
 
 
 def is_plain(t: Type) -> bool:
-    return isinstance(innermost(t), Scalar) and not t.abstract
+    return isinstance(innermost(t), ScalarType) and not t.abstract
 
 
 def _no_tag(t: EnumType) -> Type:

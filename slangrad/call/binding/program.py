@@ -22,7 +22,7 @@ from slangrad.check.model.types import (
     InterfaceType,
     ParameterType,
     Type,
-    Vector,
+    VectorType,
     nominal,
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution, written_generics
@@ -64,7 +64,7 @@ class ModuleTypes:
         return self._lifted[t]
 
     def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
-        if isinstance(t, Vector) and isinstance(t.count, int):
+        if isinstance(t, VectorType) and isinstance(t.count, int):
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return tuple((field.name, field.type) for field in self.view.fields(t))
 
@@ -92,7 +92,7 @@ class ModuleTypes:
         return self._tangents[t]
 
     def tangent_field(self, t: Type, name: str) -> str | None:
-        if isinstance(t, Vector):
+        if isinstance(t, VectorType):
             return name
         return self.view.tangent_field(t, name)
 
@@ -334,7 +334,7 @@ def _listed(arguments: list[str]) -> str:
 def _owner(candidate: CallCandidate, resolution: Resolution) -> str:
     """The struct that a static method belongs to."""
     parent = candidate.view.declaration.parent
-    if not isinstance(parent, ast.Struct):
+    if not isinstance(parent, ast.StructDeclaration):
         return ""
     substitution = resolution.reference.substitution
     arguments = tuple(substitution[parameter] for parameter in visible_parameters(parent))

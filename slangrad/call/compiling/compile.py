@@ -264,7 +264,7 @@ def spelled(conformances: Iterable[Conformance]) -> list[tuple[str, str, int]]:
     ]
 
 
-def refuse_other_callee(page: ast.Module, wanted: Sequence[object], shown: str = "") -> None:
+def refuse_other_callee(page: ast.ModuleDeclaration, wanted: Sequence[object], shown: str = "") -> None:
     """The kernel must call the function that was resolved from the Python arguments."""
     name = wanted[-1]
     functions = [function for function in _called(page) if function.name == name]
@@ -281,7 +281,9 @@ def place_of(declared: ast.Declaration) -> Place:
 
 def function_at(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
     """The function at a place of a module, with generic arguments as they are spelled. Both are known to be there."""
-    nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
+    nodes = (
+        node for part in view.module.files for node in walk(part) if isinstance(node, ast.FunctionDeclaration)
+    )
     function = next(node for node in nodes if place_of(node) == tuple(place))
     arguments: Any = (  # types that are found
         int(generic) if generic.isdecimal() else view.find_type(generic) for generic in generics
@@ -289,7 +291,7 @@ def function_at(view: Reflection, place: Sequence[object], generics: Sequence[st
     return DeclRef(function, dict(zip(visible_parameters(function), arguments, strict=True)))
 
 
-def _called(page: ast.Module) -> Iterator[ast.Declaration]:
+def _called(page: ast.ModuleDeclaration) -> Iterator[ast.Declaration]:
     """The declarations of all functions that a checked text calls."""
     for node in walk(page):
         form = node.ref if isinstance(node, ast.Call) else None

@@ -25,7 +25,7 @@ Tensors = Sequence[torch.Tensor]
 _numbers = count(1)
 
 
-class SlangFunction(Protocol):
+class OperatorFunction(Protocol):
     """A Function, whose class is in `api`, as operators call it."""
 
     name: str
@@ -40,7 +40,7 @@ class SlangFunction(Protocol):
     def __call__(self, **arguments: object) -> HostValue: ...
 
 
-def torch_op(function: SlangFunction, constants: Mapping[str, object]) -> HostValue:
+def torch_op(function: OperatorFunction, constants: Mapping[str, object]) -> HostValue:
     """`constants`: values of parameters by name. The operator takes a tensor for each other parameter, in their order.
     CallError (E1007) for a function without a result, one that writes parameters, and unknown names."""
     parameters = function.parameters
@@ -59,7 +59,7 @@ def torch_op(function: SlangFunction, constants: Mapping[str, object]) -> HostVa
 class _Operator:
     """An operator and its gradient."""
 
-    def __init__(self, function: SlangFunction, constants: dict[str, object], names: list[str]) -> None:
+    def __init__(self, function: OperatorFunction, constants: dict[str, object], names: list[str]) -> None:
         self._function, self._constants, self._names = function, constants, names
         label = f"slangrad::{re.sub(r'[^0-9A-Za-z_]', '_', function.name)}_{next(_numbers)}"
         inputs = ", ".join(f"Tensor {name}_" for name in names)

@@ -66,7 +66,7 @@ def _parsed(scope: Scope, node: ast.TargetAssembly, text: str, known: set[str]) 
         if name is None and token.text not in known:
             return None
         token.text = name or token.text
-    owner = ast.Module(node.span, source.name, node.span, source, [], None, 0)
+    owner = ast.ModuleDeclaration(node.span, source.name, node.span, source, [], None, 0)
     parser = DeclarationParser(tokens, reporter, Limits(), owner, LANGUAGE)
     meant = None
     with suppress(GivenUp, Unparsable):

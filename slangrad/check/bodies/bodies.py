@@ -34,7 +34,16 @@ from slangrad.check.model import checked
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import ERROR, VOID, EnumType, Matrix, Scalar, StructType, Type, Vector
+from slangrad.check.model.types import (
+    ERROR,
+    VOID,
+    EnumType,
+    MatrixType,
+    ScalarType,
+    StructType,
+    Type,
+    VectorType,
+)
 from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.scopes import Body, Scope, this_type
 from slangrad.check.names.struct_fields import complete_structs, inherits
@@ -99,10 +108,10 @@ def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declarat
 def _has_no_value(checker: Checker, node: ast.Declaration) -> bool:
     if not isinstance(node, ast.Variable) or node.initializer is not None or node.has("static"):
         return False
-    return isinstance(checker.info(node).type, (Scalar, Vector, Matrix))
+    return isinstance(checker.info(node).type, (ScalarType, VectorType, MatrixType))
 
 
-def _local_of(node: ast.Node) -> ast.Variable | ast.Parameter | None:
+def _local_of(node: ast.SyntaxNode) -> ast.Variable | ast.ParameterDeclaration | None:
     if isinstance(node, ast.Name) and isinstance(node.ref, checked.Local):
         return node.ref.declaration
     return None
@@ -120,7 +129,7 @@ def check_declaration(checker: Checker, declaration: ast.Declaration) -> None:
     RULES[type(declaration)](checker, declaration)
 
 
-def _function(checker: Checker, node: ast.Function) -> None:
+def _function(checker: Checker, node: ast.FunctionDeclaration) -> None:
     info: FunctionInfo = checker.info(node)
     generic_info(checker, node)
     attribute = node.attribute("NoDiscard")
@@ -155,7 +164,7 @@ def _accessors(checker: Checker, node: ast.Subscript | ast.Property) -> None:
         check_derivative_attributes(checker, accessor)
 
 
-def _struct(checker: Checker, node: ast.Struct) -> None:
+def _struct(checker: Checker, node: ast.StructDeclaration) -> None:
     complete_structs(checker, [node])  # of a local one
     generic_info(checker, node)
     kind = this_type(checker, node)
@@ -164,7 +173,7 @@ def _struct(checker: Checker, node: ast.Struct) -> None:
     checker.later.append(lambda: _check_conformances(checker, node, kind))
 
 
-def _check_bases(checker: Checker, node: ast.Struct | ast.Enum, kind: Type) -> None:
+def _check_bases(checker: Checker, node: ast.StructDeclaration | ast.EnumDeclaration, kind: Type) -> None:
     for position, base in enumerate(node.bases):
         base_type = checker.resolve_type(checker.scope_of(node), base)
         if (
@@ -175,7 +184,11 @@ def _check_bases(checker: Checker, node: ast.Struct | ast.Enum, kind: Type) -> N
             continue
         if isinstance(kind, EnumType):
             tag_type(checker, kind)
-        elif isinstance(base_type, StructType) and isinstance(node, ast.Struct) and inherits(base_type, node):
+        elif (
+            isinstance(base_type, StructType)
+            and isinstance(node, ast.StructDeclaration)
+            and inherits(base_type, node)
+        ):
             checker.error(
                 "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"
             )
@@ -190,13 +203,13 @@ def _check_bases(checker: Checker, node: ast.Struct | ast.Enum, kind: Type) -> N
 def _is_of_2026(node: ast.Declaration) -> bool:
     while node.parent is not None:
         node = node.parent
-    return isinstance(node, ast.Module) and node.language >= 2026
+    return isinstance(node, ast.ModuleDeclaration) and node.language >= 2026
 
 
-def _check_conformances(checker: Checker, node: ast.Struct | ast.Extension, kind: Type) -> None:
+def _check_conformances(checker: Checker, node: ast.StructDeclaration | ast.Extension, kind: Type) -> None:
     if is_open(node):
         return
-    alias = node.alias if isinstance(node, ast.Struct) else None
+    alias = node.alias if isinstance(node, ast.StructDeclaration) else None
     meant = kind if alias is None else checker.resolve_type(checker.scope_of(node), alias)
     for base in node.bases:
         for interface in interfaces_in(checker.resolve_type(checker.scope_of(node), base)):
@@ -229,18 +242,21 @@ def _check_duplicates(checker: Checker, members: list[ast.Declaration]) -> None:
             _check_same_name(checker, name, same)
 
 
-_OVERLOADED = (ast.Function, ast.Constructor, ast.Subscript)
+_OVERLOADED = (ast.FunctionDeclaration, ast.Constructor, ast.Subscript)
 
 
 def _check_same_name(checker: Checker, name: str, same: list[ast.Declaration]) -> None:
     if not all(isinstance(declaration, _OVERLOADED) for declaration in same):
-        if all(isinstance(declaration, ast.Struct) and not declaration.has_body for declaration in same[1:]):
+        if all(
+            isinstance(declaration, ast.StructDeclaration) and not declaration.has_body
+            for declaration in same[1:]
+        ):
             return
         checker.error("E0308", f"'{name}' is declared twice", same[-1].name_span)
         return
     seen: set[object] = set()
     for overload in same:
-        if not isinstance(overload, (ast.Function, ast.Constructor)) or overload.body is None:
+        if not isinstance(overload, (ast.FunctionDeclaration, ast.Constructor)) or overload.body is None:
             continue
         key = _overload_key(checker, overload)
         if key in seen:
@@ -248,7 +264,7 @@ def _check_same_name(checker: Checker, name: str, same: list[ast.Declaration]) -
         seen.add(key)
 
 
-def _overload_key(checker: Checker, node: ast.Function | ast.Constructor) -> object:
+def _overload_key(checker: Checker, node: ast.FunctionDeclaration | ast.Constructor) -> object:
     """The distinguishing parts of overloads: parameters, `static`, the bounds of generic parameters."""
     signature = signature_of(checker, DeclRef(node, {}))
     bounds = [
@@ -282,7 +298,7 @@ def _extension(checker: Checker, node: ast.Extension) -> None:
         checker.later.append(lambda: _check_conformances(checker, node, kind))
 
 
-def _enum(checker: Checker, node: ast.Enum) -> None:
+def _enum(checker: Checker, node: ast.EnumDeclaration) -> None:
     kind = this_type(checker, node)
     assert isinstance(kind, EnumType)
     _check_bases(checker, node, kind)
@@ -306,19 +322,19 @@ Rule = Callable[[Checker, OfClass], object]
 # The declaration around one of these checks it, or the search for names does.
 _CHECKED_ELSEWHERE = (
     ast.Accessor, ast.AssociatedType, ast.ConstraintRequirement, ast.EnumCase, ast.Import, ast.IncludeModule,
-    ast.Module, ast.Parameter, ast.TypeParameter, ast.Using, ast.ValueParameter,
+    ast.ModuleDeclaration, ast.ParameterDeclaration, ast.TypeParameter, ast.Using, ast.ValueParameter,
 )  # fmt: skip
 
 RULES: dict[type[ast.Declaration], Rule] = {
-    ast.Function: _function,
+    ast.FunctionDeclaration: _function,
     ast.Constructor: _constructor,
     ast.Subscript: _accessors,
     ast.Property: _accessors,
     ast.Variable: lambda checker, node: checker.info(node),
-    ast.Struct: _struct,
+    ast.StructDeclaration: _struct,
     ast.Interface: _interface,
     ast.Extension: _extension,
-    ast.Enum: _enum,
+    ast.EnumDeclaration: _enum,
     ast.TypeAlias: _alias,
     ast.BufferBlock: _block,
     ast.Namespace: check_members,
@@ -353,7 +369,7 @@ def _switch(node: ast.Switch) -> bool:
     return bool(node.cases) and _sequence(node.cases[-1].body)
 
 
-def _breaks(node: ast.Node) -> bool:
+def _breaks(node: ast.SyntaxNode) -> bool:
     """Whether a `break` in here leaves the statement around it."""
     if isinstance(node, ast.Break):
         return True

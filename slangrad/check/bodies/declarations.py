@@ -41,12 +41,12 @@ from slangrad.check.model.types import (
     ORDERS,
     STRING,
     VOID,
-    Array,
+    ArrayType,
     ConjunctionType,
     EnumType,
     FunctionType,
     InterfaceType,
-    Scalar,
+    ScalarType,
     Type,
     array,
     is_pack,
@@ -67,7 +67,7 @@ from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
-WithParameters = ast.Function | ast.Constructor | ast.Subscript
+WithParameters = ast.FunctionDeclaration | ast.Constructor | ast.Subscript
 
 
 def info(checker: Checker, declaration: ast.Declaration) -> Any:  # by the class of the declaration
@@ -94,8 +94,8 @@ def info(checker: Checker, declaration: ast.Declaration) -> Any:  # by the class
 
 _FALLBACKS: dict[type[ast.Declaration], Callable[[], Info]] = {
     ast.Variable: lambda: VariableInfo(ERROR, "global"),
-    ast.Parameter: lambda: ParameterInfo(ERROR, "in"),
-    ast.Function: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.ParameterDeclaration: lambda: ParameterInfo(ERROR, "in"),
+    ast.FunctionDeclaration: lambda: FunctionInfo(None, False, (), ERROR),
     ast.Constructor: lambda: FunctionInfo(None, False, (), ERROR),
     ast.Accessor: lambda: FunctionInfo(None, False, (), ERROR),
     ast.Subscript: lambda: SubscriptInfo(None, (), ERROR),
@@ -134,7 +134,7 @@ def _variable(checker: Checker, node: ast.Variable) -> VariableInfo:
     _refuse_type(checker, node, header)
     if (
         kind == "required"
-        and isinstance(header.type, Scalar)
+        and isinstance(header.type, ScalarType)
         and not header.type.is_float
         and node.has("static")
     ):
@@ -144,7 +144,7 @@ def _variable(checker: Checker, node: ast.Variable) -> VariableInfo:
     return header
 
 
-def _stored_type(checker: Checker, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
+def _stored_type(checker: Checker, scope: Scope, node: ast.Variable | ast.ParameterDeclaration) -> Type:
     """The declared type with the rules for memory of the type and of the modifiers before it."""
     assert node.value_type is not None
     kind = resolve_stored(scope, node.value_type)
@@ -167,7 +167,7 @@ def _variable_kind(node: ast.Variable) -> str:
         return "required"
     if isinstance(node.parent, ast.WithBases):
         return "static" if node.has("static") else "field"
-    if isinstance(node.parent, (ast.Module, ast.Namespace, ast.BufferBlock)):
+    if isinstance(node.parent, (ast.ModuleDeclaration, ast.Namespace, ast.BufferBlock)):
         return "global"
     return "static" if node.has("static") and not node.has("const") else "local"
 
@@ -181,7 +181,7 @@ def _initialize(checker: Checker, scope: Scope, node: ast.Variable, header: Vari
         header.type = _inferred(checker, node)
     elif node.initializer.type is not ERROR and header.type is not ERROR:
         coerce(scope, node.initializer, header.type, f"the value of '{node.name}'")
-        if isinstance(header.type, Array) and header.type.count is None:
+        if isinstance(header.type, ArrayType) and header.type.count is None:
             header.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
     if not header.mutable and node.initializer.type is not ERROR and _is_known_when_compiling(node, header):
         header.constant = evaluate(checker, node.initializer)
@@ -205,7 +205,7 @@ def _inferred(checker: Checker, node: ast.Variable) -> Type:
 
 def _is_known_when_compiling(node: ast.Variable, header: VariableInfo) -> bool:
     whole = isinstance(header.type, EnumType) or (
-        isinstance(header.type, Scalar) and not header.type.is_float
+        isinstance(header.type, ScalarType) and not header.type.is_float
     )
     return whole and node.keyword != "let" and header.kind != "field"
 
@@ -229,7 +229,7 @@ def _refuse_type(checker: Checker, node: ast.Variable, header: VariableInfo) -> 
         checker.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
         header.type = ERROR
     sized = header.kind in ("local", "field") or isinstance(node.parent, ast.BufferBlock)
-    if isinstance(header.type, Array) and header.type.count is None and sized:
+    if isinstance(header.type, ArrayType) and header.type.count is None and sized:
         checker.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
         header.type = ERROR
 
@@ -241,7 +241,7 @@ def _refuse_several(checker: Checker, kind: ConjunctionType, span: Span) -> Type
 
 def _value_parameter(checker: Checker, node: ast.ValueParameter) -> TypeInfo:
     kind = checker.resolve_type(surrounding_scope(checker, node), node.value_type)
-    whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
+    whole = isinstance(kind, EnumType) or (isinstance(kind, ScalarType) and not kind.is_float)
     if not whole and kind is not ERROR:
         checker.error("E0402", f"a generic value must be a whole number, not '{kind}'", node.value_type.span)
         return TypeInfo(ERROR)
@@ -251,7 +251,7 @@ def _value_parameter(checker: Checker, node: ast.ValueParameter) -> TypeInfo:
 # --- Functions ----------------------------------------------------------------------------------------
 
 
-def _function(checker: Checker, node: ast.Function) -> FunctionInfo:
+def _function(checker: Checker, node: ast.FunctionDeclaration) -> FunctionInfo:
     with checker.assuming(node):
         parameters = _parameters(checker, node)
         result = VOID if node.result is None else checker.resolve_type(checker.scope_of(node), node.result)
@@ -268,7 +268,7 @@ def _function(checker: Checker, node: ast.Function) -> FunctionInfo:
     return header
 
 
-def _thrown(checker: Checker, node: ast.Function) -> Type | None:
+def _thrown(checker: Checker, node: ast.FunctionDeclaration) -> Type | None:
     """What stands behind `throws`."""
     if node.throws is None:
         return None
@@ -281,14 +281,14 @@ def _thrown(checker: Checker, node: ast.Function) -> Type | None:
 def _this(checker: Checker, node: ast.Declaration) -> Type | None:
     """The type of `this` of a member that is not static."""
     applied = node.attribute(ast.APPLY_OF)
-    if isinstance(node, ast.Function) and applied is not None:
+    if isinstance(node, ast.FunctionDeclaration) and applied is not None:
         return applied_type(checker, node, applied)
     if node.has("static") or not isinstance(node.parent, ast.WithBases):
         return None
     return this_type(checker, node.parent)
 
 
-def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.Parameter, ...]:
+def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.ParameterDeclaration, ...]:
     """A parameter of an interface type, or an array without a size, makes the function generic; in the library one
     that is known when compiling, too.
     """
@@ -309,9 +309,9 @@ def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.Parameter, 
 
 
 def _implied_type(
-    checker: Checker, node: WithParameters, parameter: ast.Parameter, kind: Type
+    checker: Checker, node: WithParameters, parameter: ast.ParameterDeclaration, kind: Type
 ) -> Type | None:
-    if isinstance(kind, Array) and kind.count is None:
+    if isinstance(kind, ArrayType) and kind.count is None:
         return array(kind.element, parameter_value(_implied_value(node, parameter, INT)))
     bounds = _function_bound(checker, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
     if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(checker, node, parameter)):
@@ -325,7 +325,7 @@ def _implied_type(
     return parameter_type(implied)
 
 
-def _is_given_another(checker: Checker, node: WithParameters, parameter: ast.Parameter) -> bool:
+def _is_given_another(checker: Checker, node: WithParameters, parameter: ast.ParameterDeclaration) -> bool:
     """Whether a parameter of an interface type can hold a value of another type than it came with."""
     if parameter.direction == "out" or (parameter.direction == "inout" and _this(checker, node) is not None):
         return True  # methods and their requirements have to agree
@@ -347,7 +347,9 @@ def _function_bound(checker: Checker, kind: FunctionType) -> tuple[InterfaceType
     )
 
 
-def _implied_value(node: WithParameters, parameter: ast.Parameter, kind: Type) -> ast.ValueParameter:
+def _implied_value(
+    node: WithParameters, parameter: ast.ParameterDeclaration, kind: Type
+) -> ast.ValueParameter:
     assert parameter.value_type is not None
     span = parameter.value_type.span
     implied = ast.ValueParameter(
@@ -358,7 +360,7 @@ def _implied_value(node: WithParameters, parameter: ast.Parameter, kind: Type) -
     return implied
 
 
-def _parameter(checker: Checker, node: ast.Parameter) -> ParameterInfo:
+def _parameter(checker: Checker, node: ast.ParameterDeclaration) -> ParameterInfo:
     scope = surrounding_scope(checker, node)
     if node.value_type is None:
         checker.error("E0322", f"the parameter '{node.name}' needs a type", node.name_span)
@@ -469,7 +471,7 @@ def _accessor_result(node: ast.Accessor, element: Type) -> Type:
 
 def _enum_case(checker: Checker, node: ast.EnumCase) -> CaseInfo:
     enum = node.parent
-    assert isinstance(enum, ast.Enum)
+    assert isinstance(enum, ast.EnumDeclaration)
     kind = self_type(enum)
     if node.value is None:
         before = _case_before(checker, enum, node)
@@ -486,7 +488,7 @@ def _enum_case(checker: Checker, node: ast.EnumCase) -> CaseInfo:
     return CaseInfo(kind, 0)
 
 
-def _case_before(checker: Checker, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo | None:
+def _case_before(checker: Checker, enum: ast.EnumDeclaration, node: ast.EnumCase) -> CaseInfo | None:
     """The info of the case above. It may follow from earlier cases, which are resolved first, because there may be
     many."""
     if node not in checker.case_positions:
@@ -501,7 +503,7 @@ def _case_before(checker: Checker, enum: ast.Enum, node: ast.EnumCase) -> CaseIn
     return checker.info(enum.members[position - 1])
 
 
-def _is_flags(enum: ast.Enum) -> bool:
+def _is_flags(enum: ast.EnumDeclaration) -> bool:
     return enum.attribute("Flags") is not None
 
 
@@ -509,9 +511,9 @@ Rule = Callable[[Checker, OfClass], Info]
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Variable: _variable,
-    ast.Parameter: _parameter,
+    ast.ParameterDeclaration: _parameter,
     ast.ValueParameter: _value_parameter,
-    ast.Function: _function,
+    ast.FunctionDeclaration: _function,
     ast.Constructor: _constructor,
     ast.Subscript: _subscript,
     ast.Property: _property,

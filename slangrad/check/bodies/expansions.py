@@ -47,7 +47,7 @@ def expand(scope: Scope, node: ast.Expand) -> Meaning:
     return _over_pieces(scope, node, rows)
 
 
-def _eaches(pattern: ast.Node) -> Iterator[ast.Each]:
+def _eaches(pattern: ast.SyntaxNode) -> Iterator[ast.Each]:
     """The `each` that belong to this `expand`, not to one inside."""
     if isinstance(pattern, ast.Each):
         yield pattern

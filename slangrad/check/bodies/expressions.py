@@ -57,14 +57,14 @@ from slangrad.check.model.types import (
     STRING,
     UINT,
     UINT64,
-    Array,
+    ArrayType,
     EnumType,
-    Matrix,
-    Pointer,
-    Scalar,
+    MatrixType,
+    PointerType,
+    ScalarType,
     StructType,
     Type,
-    Vector,
+    VectorType,
     array_of,
     tuple_of,
     unstored,
@@ -246,7 +246,7 @@ def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
 # --- Index --------------------------------------------------------------------------------------------
 
 
-Indexed = Array | Vector | Matrix | Pointer
+Indexed = ArrayType | VectorType | MatrixType | PointerType
 
 
 def _index(scope: Scope, node: ast.Index) -> Meaning:
@@ -285,22 +285,24 @@ def _value_index(scope: Scope, node: ast.Index) -> Type:
 def _element(scope: Scope, node: ast.Index, kind: Indexed) -> Type:
     index = node.arguments[0]
     source = value_type(index)
-    whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
+    whole = isinstance(source, (ScalarType, EnumType)) and not (
+        isinstance(source, ScalarType) and source.is_float
+    )
     if not whole and not is_builtin_parameter(scope.checker, source):
         scope.checker.error("E0319", f"an index must be a whole number, not '{source}'", index.span)
     elif isinstance(source, EnumType) or source is BOOL:
         coerce(scope, index, INT, "an index")
     _check_range(scope, index, kind)
     node.ref = checked.Element(node.base, index)
-    if isinstance(kind, Matrix):
+    if isinstance(kind, MatrixType):
         return vector(kind.element, kind.columns)
     return unstored(kind.element)
 
 
 def _check_range(scope: Scope, index: ast.Expression, kind: Indexed) -> None:
-    if isinstance(kind, Pointer):
+    if isinstance(kind, PointerType):
         return
-    extent = kind.rows if isinstance(kind, Matrix) else kind.count
+    extent = kind.rows if isinstance(kind, MatrixType) else kind.count
     with scope.checker.silence():
         value = known_value(scope, index)
     if isinstance(value, int) and isinstance(extent, int) and not 0 <= value < extent:

@@ -15,7 +15,7 @@ from slangrad.check.interfaces.differentiable import field_references, field_typ
 from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import Array, StructType, Tuple, Type
+from slangrad.check.model.types import ArrayType, StructType, Tuple, Type
 from slangrad.check.names.scopes import this_type
 from slangrad.syntax import ast
 
@@ -24,7 +24,9 @@ MOST = 1000  # types to visit; endless types are found at their declarations
 
 def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
-    structs = [declaration for declaration in nested(members) if isinstance(declaration, ast.Struct)]
+    structs = [
+        declaration for declaration in nested(members) if isinstance(declaration, ast.StructDeclaration)
+    ]
     finite: set[Type] = set()
     infinite = {struct: _infinite_field(checker, struct, finite) for struct in _parts_first(checker, structs)}
     for node in structs:
@@ -37,9 +39,9 @@ def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None
         raise CompileError(checker.reporter.diagnostics)
 
 
-def _parts_first(checker: Checker, structs: list[ast.Struct]) -> Iterable[ast.Struct]:
+def _parts_first(checker: Checker, structs: list[ast.StructDeclaration]) -> Iterable[ast.StructDeclaration]:
     """Structs, each after the structs in its fields, as far as possible."""
-    wanted, entered = set(structs), set[ast.Struct]()
+    wanted, entered = set(structs), set[ast.StructDeclaration]()
     for outermost in structs:
         stack = [outermost]
         while stack:
@@ -56,7 +58,7 @@ def _parts_first(checker: Checker, structs: list[ast.Struct]) -> Iterable[ast.St
             stack += [kind for kind in inside if kind in wanted and kind not in entered]
 
 
-def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
+def _infinite_field(checker: Checker, node: ast.StructDeclaration, finite: set[Type]) -> DeclRef | None:
     """The field through which a struct contains itself. `finite`: structs without parameters whose parts were all
     visited. None of them contains itself, so a search can stop there."""
     kind = this_type(checker, node)
@@ -71,7 +73,7 @@ def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> De
     return None
 
 
-def _holds(checker: Checker, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:
+def _holds(checker: Checker, kind: Type, node: ast.StructDeclaration, finite: set[Type]) -> bool | None:
     """Whether a value of a type contains one of the struct; None after a limit of steps."""
     seen, pending = {kind}, deque([kind])
     while pending and len(seen) < MOST:
@@ -87,7 +89,7 @@ def _holds(checker: Checker, kind: Type, node: ast.Struct, finite: set[Type]) ->
 
 
 def _parts(checker: Checker, kind: Type) -> Iterable[Type]:
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return (kind.element,)
     if isinstance(kind, Tuple):
         return kind.elements

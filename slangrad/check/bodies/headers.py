@@ -41,13 +41,13 @@ def check_header(checker: Checker, declaration: ast.Declaration) -> None:
     generics = getattr(declaration, "generics", None)
     if generics:
         _check_generics(checker, declaration, generics)
-    if isinstance(declaration, ast.Function) and declaration.attribute("shader") is not None:
+    if isinstance(declaration, ast.FunctionDeclaration) and declaration.attribute("shader") is not None:
         _check_semantics(checker, declaration)
     if len(declaration.attributes) > 1:
         _check_repeated(checker, declaration)
 
 
-def _check_parameters(checker: Checker, parameters: list[ast.Parameter]) -> None:
+def _check_parameters(checker: Checker, parameters: list[ast.ParameterDeclaration]) -> None:
     names: set[str] = set()
     after_default = False
     for parameter in parameters:
@@ -83,7 +83,7 @@ def _check_generics(
                     )
 
 
-def _check_semantics(checker: Checker, function: ast.Function) -> None:
+def _check_semantics(checker: Checker, function: ast.FunctionDeclaration) -> None:
     """System values of an entry point have known names."""
     for parameter in function.parameters:
         for semantic in parameter.semantics:

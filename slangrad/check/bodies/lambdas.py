@@ -76,11 +76,12 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
         return ERROR
     span = node.span
     parameters = [
-        ast.Parameter(span, f"${i}", span, "in", None, None, []) for i in range(len(signature.parameters))
+        ast.ParameterDeclaration(span, f"${i}", span, "in", None, None, [])
+        for i in range(len(signature.parameters))
     ]
     call = ast.Call(span, duplicate(node), [ast.Name(span, passed.name) for passed in parameters])
     body = ast.Block(span, [ast.Return(span, call)])
-    function = ast.Function(span, "", span, parameters, None, None, body, [])
+    function = ast.FunctionDeclaration(span, "", span, parameters, None, None, body, [])
     function.parent = scope.body.declaration
     for parameter, declared in zip(parameters, signature.parameters):
         parameter.parent = function
@@ -98,7 +99,7 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
     candidate = meaning.candidates[0]
     if len(meaning.candidates) > 1:
         return None, "there are several functions of this name"
-    if candidate.inner is not None or not isinstance(candidate.declaration, ast.Function):
+    if candidate.inner is not None or not isinstance(candidate.declaration, ast.FunctionDeclaration):
         return None, "it is no function that is declared by this name"
     if scope.checker.info(candidate.declaration).this_type is not None:
         return None, "it is a method, which needs an object"

@@ -17,20 +17,22 @@ from slangrad.syntax.ast.walk import walk
 
 _ADDS_NO_FIELDS = "an extension adds no fields to a type"
 _HAS_NO_FIELDS = "an interface has no fields"
+_TYPES_OF_INTERFACES = "declare it outside, or an associatedtype"
+
 # fmt: off
 _MISPLACED: dict[type[ast.Declaration], dict[type[ast.Declaration], tuple[str, str]]] = {
     ast.Extension: {ast.Variable: (_ADDS_NO_FIELDS, "make it static, or a property")},
     ast.Interface: {
         ast.Variable: (_HAS_NO_FIELDS, "make it 'static const', or a property"),
-        ast.Struct: ("a struct does not belong into an interface", "declare it outside, or an associatedtype"),
-        ast.Enum: ("an enum does not belong into an interface", "declare it outside, or an associatedtype"),
+        ast.StructDeclaration: ("a struct does not belong into an interface", _TYPES_OF_INTERFACES),
+        ast.EnumDeclaration: ("an enum does not belong into an interface", _TYPES_OF_INTERFACES),
     },
-    ast.Struct: {
+    ast.StructDeclaration: {
         ast.Interface: ("an interface does not belong into a struct", "declare it outside"),
         ast.Extension: ("an extension does not belong into a struct", "declare it outside"),
         ast.Namespace: ("a namespace does not belong into a struct", "declare it outside"),
     },
-    ast.Module: {
+    ast.ModuleDeclaration: {
         ast.AssociatedType: ("an associated type belongs into an interface", "for a name of a type: typealias A = T;"),
     },
 }

@@ -29,7 +29,7 @@ from slangrad.check.model.types import (
     InterfaceType,
     ParameterType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Type,
 )
@@ -79,7 +79,7 @@ def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
         if isinstance(declaration, ast.Variable):
             declare_local(scope, declaration)
             continue
-        if isinstance(declaration, ast.Function):
+        if isinstance(declaration, ast.FunctionDeclaration):
             message = "a function does not belong into a function"
             scope.checker.error(
                 "E0414", message, declaration.name_span, "declare it outside, or write a lambda"
@@ -108,11 +108,11 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
 def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
     """A variable may have the name of a parameter, which it hides from here on."""
     earlier = scope.names.get(declaration.name, [])
-    if earlier and all(isinstance(other, ast.Parameter) for other in earlier):
+    if earlier and all(isinstance(other, ast.ParameterDeclaration) for other in earlier):
         scope.names[declaration.name] = []
         return
-    overloads = isinstance(declaration, ast.Function) and all(
-        isinstance(other, ast.Function) for other in earlier
+    overloads = isinstance(declaration, ast.FunctionDeclaration) and all(
+        isinstance(other, ast.FunctionDeclaration) for other in earlier
     )
     if earlier and declaration.name and not overloads:
         message = f"'{declaration.name}' is declared twice in this block"
@@ -126,7 +126,10 @@ def _effect(scope: Scope, node: ast.ExpressionStatement) -> None:
     target = form.function if isinstance(form, checked.FunctionCall) else None
     if kind in (VOID, ERROR) or not isinstance(target, DeclRef):
         return
-    if isinstance(target.declaration, ast.Function) and target.declaration.attribute("NoDiscard") is not None:
+    if (
+        isinstance(target.declaration, ast.FunctionDeclaration)
+        and target.declaration.attribute("NoDiscard") is not None
+    ):
         message = f"the result of '{target.declaration.name}' is not used"
         scope.checker.error(
             "E0610", message, node.expression.span, "it is [NoDiscard]: store it, or pass it on"
@@ -182,7 +185,7 @@ def _if_let(scope: Scope, node: ast.IfLet) -> None:
 def _switch(scope: Scope, node: ast.Switch) -> None:
     scope.checker.check_argument(scope, node.value)
     kind = node.value.type if node.value.type is ERROR else value_type(node.value)
-    whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
+    whole = isinstance(kind, EnumType) or (isinstance(kind, ScalarType) and not kind.is_float)
     if kind is not ERROR and not whole:
         scope.checker.error(
             "E0603", f"'switch' needs a whole number or an enum, not '{kind}'", node.value.span
@@ -274,7 +277,7 @@ def _return(scope: Scope, node: ast.Return) -> None:
     if "defer" in scope.breakable:
         scope.checker.error("E0602", "'return' cannot leave what is deferred", node.span)
     if (
-        isinstance(body.declaration, ast.Function)
+        isinstance(body.declaration, ast.FunctionDeclaration)
         and not body.declaration.name
         and body.declaration.result is None
     ):

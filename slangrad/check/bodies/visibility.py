@@ -17,6 +17,9 @@ from slangrad.check.model.types import ParameterType, Projection, Type
 from slangrad.syntax import ast
 
 
+_TYPES = (ast.StructDeclaration, ast.EnumDeclaration, ast.Interface)
+
+
 def check_visibility(checker: Checker, declaration: ast.Declaration) -> None:
     """The types of parameters, results, fields and aliases."""
     if not declaration.has("public") or isinstance(declaration.parent, ast.Interface):
@@ -29,7 +32,7 @@ def check_visibility(checker: Checker, declaration: ast.Declaration) -> None:
 
 
 def _types_of(checker: Checker, declaration: ast.Declaration) -> Iterable[Type]:
-    if isinstance(declaration, (ast.Function, ast.Constructor)):
+    if isinstance(declaration, (ast.FunctionDeclaration, ast.Constructor)):
         info = checker.info(declaration)
         return [*(checker.info(parameter).type for parameter in info.parameters), info.result]
     if isinstance(declaration, (ast.Variable, ast.TypeAlias)):
@@ -48,7 +51,7 @@ def _hidden(declaration: ast.Declaration, kinds: Iterable[Type]) -> Iterator[ast
             continue
         seen.add(kind)
         named = getattr(kind, "declaration", None)
-        is_here = isinstance(named, (ast.Struct, ast.Enum, ast.Interface)) and _file_of(named) is file
+        is_here = isinstance(named, _TYPES) and _file_of(named) is file
         if isinstance(named, ast.Declaration) and is_here and not _is_public(named):
             yield named
         pending += _parts(kind)
@@ -64,7 +67,7 @@ def _parts(kind: Type) -> Iterator[Type]:
 
 def _is_public(declaration: ast.Declaration) -> bool:
     around = declaration.parent
-    if not isinstance(around, (ast.Struct, ast.Interface, ast.Extension)):
+    if not isinstance(around, (ast.StructDeclaration, ast.Interface, ast.Extension)):
         return declaration.has("public")
     return (declaration.has("public") or isinstance(around, ast.Interface)) and _is_public(around)
 

@@ -16,11 +16,11 @@ from slangrad.check.model.types import (
     INT64,
     NULL,
     EnumType,
-    Matrix,
-    Pointer,
-    Scalar,
+    MatrixType,
+    PointerType,
+    ScalarType,
     Type,
-    Vector,
+    VectorType,
     element_of,
     with_element,
 )
@@ -51,7 +51,7 @@ def apply_builtin(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
     types = [value_type(side) for side in operands]
-    if operator == "+" and isinstance(types[-1], Pointer):
+    if operator == "+" and isinstance(types[-1], PointerType):
         operands, types = operands[::-1], types[::-1]
     typing = (
         _typing(scope, operator, operands, types) if all(_is_builtin(scope, side) for side in types) else None
@@ -70,7 +70,7 @@ def apply_builtin(
 def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: list[Type]) -> Typing | None:
     if len(types) == 1:
         return _unary(scope, operator, *types)
-    if any(isinstance(kind, Pointer) for kind in types):
+    if any(isinstance(kind, PointerType) for kind in types):
         return _pointers(operator, *types)
     if operator in SHIFTS:
         return _shift(scope, *types)
@@ -81,7 +81,7 @@ def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: 
 
 
 def _is_builtin(scope: Scope, kind: Type) -> bool:
-    if isinstance(kind, (Scalar, Vector, Matrix, EnumType, Pointer)) or kind is NULL:
+    if isinstance(kind, (ScalarType, VectorType, MatrixType, EnumType, PointerType)) or kind is NULL:
         return True
     return is_builtin_parameter(scope.checker, kind)
 
@@ -102,7 +102,7 @@ def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -
         return with_element(common, BOOL)
     if operator in ARITHMETIC | COMPARISONS:
         return arithmetic_type(common)
-    if operator in BITWISE and isinstance(element, Scalar) and element.is_float:
+    if operator in BITWISE and isinstance(element, ScalarType) and element.is_float:
         return None
     return common
 
@@ -119,10 +119,10 @@ def literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None:
 
 def _shift(scope: Scope, left: Type, right: Type) -> Typing | None:
     elements = [element_of(side) for side in (left, right)]
-    if any(isinstance(element, Scalar) and element.is_float for element in elements):
+    if any(isinstance(element, ScalarType) and element.is_float for element in elements):
         return None
     result = arithmetic_type(left)
-    if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
+    if isinstance(right, (VectorType, MatrixType)) and not isinstance(left, (VectorType, MatrixType)):
         result = with_element(right, element_of(result))
     if isinstance(result, EnumType):
         result = tag_type(scope.checker, result)
@@ -131,21 +131,21 @@ def _shift(scope: Scope, left: Type, right: Type) -> Typing | None:
 
 def _pointers(operator: str, left: Type, right: Type) -> Typing | None:
     if operator in COMPARISONS | EQUALITIES:
-        common = left if isinstance(left, Pointer) else right
+        common = left if isinstance(left, PointerType) else right
         return common, common, BOOL
     if operator == "-" and left is right:
         return (INT64,)
-    moves = operator in ("+", "-") and isinstance(right, Scalar) and right.is_integer
+    moves = operator in ("+", "-") and isinstance(right, ScalarType) and right.is_integer
     return (left,) if moves else None
 
 
 def _unary(scope: Scope, operator: str, kind: Type) -> Typing | None:
-    if isinstance(kind, Pointer) and operator != "!":
+    if isinstance(kind, PointerType) and operator != "!":
         return None
     if isinstance(kind, EnumType):
         kind = kind if operator == "~" else tag_type(scope.checker, kind)
     element = element_of(kind)
-    if operator == "~" and isinstance(element, Scalar) and (element.is_float or element is BOOL):
+    if operator == "~" and isinstance(element, ScalarType) and (element.is_float or element is BOOL):
         return None
     rules = {"!": with_element(kind, BOOL), "~": kind, "-": arithmetic_type(kind), "+": arithmetic_type(kind)}
     return (rules[operator],) * 2 if operator in rules else None

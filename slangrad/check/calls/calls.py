@@ -42,16 +42,16 @@ from slangrad.check.model.types import (
     BOOL,
     ERROR,
     VOID,
-    Array,
+    ArrayType,
     InterfaceType,
     LambdaType,
-    Matrix,
+    MatrixType,
     ParameterType,
     Projection,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     element_of,
     with_element,
 )
@@ -115,7 +115,7 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
 def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
     """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
     declaration = meaning.declaration
-    if isinstance(declaration, ast.Struct) and node.arguments:
+    if isinstance(declaration, ast.StructDeclaration) and node.arguments:
         inferred = infer_struct(scope, node, declaration, meaning.substitution)
         if inferred is not None:
             return TypeMeaning(inferred)
@@ -174,7 +174,7 @@ def _unchangeable(this: checked.Base) -> str | None:
     if not isinstance(this, ast.Expression):
         return None
     parameter = this.ref.declaration if isinstance(this.ref, checked.Local) else None
-    if not isinstance(parameter, ast.Parameter) or parameter.direction != "in":
+    if not isinstance(parameter, ast.ParameterDeclaration) or parameter.direction != "in":
         return None
     kind = this.type
     if isinstance(kind, StructType) and kind.declaration.attribute("__NonCopyableType") is not None:
@@ -227,9 +227,9 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
         return kind
     if isinstance(kind, (StructType, ParameterType, Projection)):
         return _construct_declared(scope, node, kind, arguments)
-    if isinstance(kind, (Vector, Matrix)):
+    if isinstance(kind, (VectorType, MatrixType)):
         return _construct_components(scope, node, kind, arguments)
-    if isinstance(kind, (Array, Tuple)):
+    if isinstance(kind, (ArrayType, Tuple)):
         return _construct_list(scope, node, kind, arguments)
     return _report_no_conversion(scope, node, kind, arguments)
 
@@ -319,7 +319,7 @@ def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: l
 
 
 def _construct_components(
-    scope: Scope, node: ast.Expression, kind: Vector | Matrix, arguments: list[ast.Expression]
+    scope: Scope, node: ast.Expression, kind: VectorType | MatrixType, arguments: list[ast.Expression]
 ) -> Type:
     element = kind.element
     total = 0
@@ -328,7 +328,7 @@ def _construct_components(
             scope.checker.error("E0312", f"this cannot be a component of '{kind}'", argument.span)
             return kind
         source = value_type(argument)
-        target = with_element(source, element) if isinstance(source, (Vector, Matrix)) else element
+        target = with_element(source, element) if isinstance(source, (VectorType, MatrixType)) else element
         if not _convert_component(scope, argument, target, kind):
             return kind
         total += component_count(source) or 1
@@ -341,7 +341,7 @@ def _construct_components(
 
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
-    whole = isinstance(value_type(node), (Array, StructType))
+    whole = isinstance(value_type(node), (ArrayType, StructType))
     coercion = None if whole else plan(scope, node, target, explicit=True)
     if coercion is None:
         message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"
@@ -364,13 +364,17 @@ def _report_no_conversion(
 def check_cast(scope: Scope, node: ast.Cast) -> Type:
     kind = scope.checker.resolve_type(scope, node.target)
     check_argument(scope, node.operand)
-    if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
+    if (
+        isinstance(kind, ArrayType)
+        and kind.count is None
+        and not isinstance(node.operand, ast.InitializerList)
+    ):
         return scope.checker.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
     if kind is VOID and node.operand.type not in (None, ERROR):
         node.ref = checked.Convert(node.operand)
         return VOID
     result = construct(scope, node, kind, [node.operand])
-    if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
+    if isinstance(kind, ArrayType) and isinstance(node.operand, ast.InitializerList):
         return value_type(node.operand)
     return result
 
@@ -424,4 +428,4 @@ def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list
     """The candidates of a call of a value: the body of a lambda, or an `operator()`."""
     if isinstance(kind, LambdaType):
         return [Candidate(kind.declaration, own_substitution(kind), node)]
-    return member_candidates(scope.checker, kind, "operator()", ast.Function, node)
+    return member_candidates(scope.checker, kind, "operator()", ast.FunctionDeclaration, node)

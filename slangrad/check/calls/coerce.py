@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from slangrad.check.calls.convert import LITERAL_FITS, convert, splat_cost
 from slangrad.check.model.meanings import Coercion
-from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
+from slangrad.check.model.types import ERROR, VOID, ScalarType, Type, element_of, is_abstract
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
@@ -57,13 +57,13 @@ def literal_value(node: ast.Expression) -> int | None:
 def _literal_cost(node: ast.Expression, target: Type, coercion: Coercion) -> int:
     element = element_of(target)
     value = literal_value(node)
-    if value is None or not isinstance(element, Scalar) or not element.is_integer:
+    if value is None or not isinstance(element, ScalarType) or not element.is_integer:
         return coercion.cost
     fitting = LITERAL_FITS + splat_cost(target)
     return min(coercion.cost, fitting) if holds(element, value) else coercion.cost
 
 
-def holds(kind: Scalar, value: int) -> bool:
+def holds(kind: ScalarType, value: int) -> bool:
     """Whether an integer type has a value."""
     if kind.kind == "uint":
         return 0 <= value < 1 << kind.bits
@@ -80,7 +80,7 @@ def commit(scope: Scope, node: ast.Expression, coercion: Coercion) -> None:
     if coercion.warning is not None:
         scope.checker.warning("E0310", coercion.warning, node.span, "write the conversion to silence this")
     kind = element_of(coercion.target)
-    if isinstance(kind, Scalar) and kind.is_float:
+    if isinstance(kind, ScalarType) and kind.is_float:
         _warn_of_lost_rest(scope, stripped(node))
 
 

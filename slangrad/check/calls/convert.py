@@ -36,17 +36,17 @@ from slangrad.check.model.types import (
     NONE,
     NULL,
     VOID,
-    Array,
+    ArrayType,
     EnumType,
     InterfaceType,
-    Matrix,
+    MatrixType,
     ParameterType,
-    Pointer,
+    PointerType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Type,
-    Vector,
+    VectorType,
     element_of,
     is_pack,
     matrix,
@@ -144,7 +144,7 @@ def _by_constructor(
 # --- Numbers ------------------------------------------------------------------------------------------
 
 
-def scalar_cost(source: Scalar, target: Scalar) -> int:
+def scalar_cost(source: ScalarType, target: ScalarType) -> int:
     """The cost of converting a number. Of a bool `int` comes first, then unsigned types, then signed ones."""
     if source is target:
         return 0
@@ -170,11 +170,11 @@ def _element_cost(checker: Checker, source: Type, target: Type) -> int | None:
     """The cost of converting components; type parameters convert only to themselves, or by a cast."""
     if source is target:
         return 0
-    if isinstance(source, Scalar) and isinstance(target, Scalar):
+    if isinstance(source, ScalarType) and isinstance(target, ScalarType):
         return scalar_cost(source, target)
     if is_builtin_parameter(checker, source) or is_builtin_parameter(checker, target):
         numbers = all(
-            isinstance(side, Scalar) or is_builtin_parameter(checker, side) for side in (source, target)
+            isinstance(side, ScalarType) or is_builtin_parameter(checker, side) for side in (source, target)
         )
         return EXPLICIT if numbers else None
     return None
@@ -191,15 +191,15 @@ def is_builtin_parameter(checker: Checker, kind: Type) -> bool:
 def _to_number(checker: Checker, source: Type, target: Type) -> Coercion | None:
     if isinstance(source, EnumType):
         return _from_enum(checker, source, target)
-    if isinstance(source, Pointer):
-        wide = isinstance(target, Scalar) and target.is_integer and target.bits == 64
+    if isinstance(source, PointerType):
+        wide = isinstance(target, ScalarType) and target.is_integer and target.bits == 64
         return (
             _coercion("pointer", target, EXPLICIT if wide else TO_FLOAT) if wide or target is BOOL else None
         )
     number = _to_shape(checker, source, target)
     if (
         number is None
-        and isinstance(target, Scalar)
+        and isinstance(target, ScalarType)
         and not target.is_float
         and _is_some_enum(checker, source)
     ):
@@ -215,13 +215,13 @@ def _is_some_enum(checker: Checker, kind: Type) -> bool:
 
 def _from_enum(checker: Checker, source: EnumType, target: Type) -> Coercion | None:
     tag = tag_type(checker, source)
-    if isinstance(tag, Scalar) and isinstance(target, Scalar):
+    if isinstance(tag, ScalarType) and isinstance(target, ScalarType):
         return _coercion("numeric", target, FROM_ENUM + scalar_cost(tag, target))
     return None
 
 
 def _to_parameter(checker: Checker, source: Type, target: Type) -> Coercion | None:
-    if isinstance(source, Scalar) and is_builtin_parameter(checker, target):
+    if isinstance(source, ScalarType) and is_builtin_parameter(checker, target):
         return _coercion("numeric", target, EXPLICIT)
     return None
 
@@ -243,35 +243,39 @@ def _to_shape(checker: Checker, source: Type, target: Type) -> Coercion | None:
 
 def _shape_cost(source: Type, target: Type) -> tuple[str, int] | None:
     """The kind of conversion between shapes, and its cost; None where there is none."""
-    if not isinstance(source, (Vector, Matrix)):
-        return "splat" if isinstance(target, (Vector, Matrix)) else "numeric", splat_cost(target)
+    if not isinstance(source, (VectorType, MatrixType)):
+        return "splat" if isinstance(target, (VectorType, MatrixType)) else "numeric", splat_cost(target)
     extents = _extents(source), _extents(target)
-    if isinstance(target, (Vector, Matrix)):
+    if isinstance(target, (VectorType, MatrixType)):
         pairs = list(zip(*extents)) if type(source) is type(target) else []
         if pairs and all(same_value(*pair) for pair in pairs):
             return "numeric", 0
-        if pairs and isinstance(source, Vector) and source.count == 1:
+        if pairs and isinstance(source, VectorType) and source.count == 1:
             return "splat", SPLAT
         fits = pairs and all(same_value(*pair) or _longer(*pair) for pair in pairs)
         return ("truncate", TRUNCATION) if fits else None
-    if isinstance(source, Vector) and source.count == 1:  # the first component
+    if isinstance(source, VectorType) and source.count == 1:  # the first component
         return "truncate", SPLAT
     return None if target is BOOL else ("truncate", 2 * TRUNCATION)
 
 
 def _extents(kind: Type) -> tuple[Value, ...]:
-    if isinstance(kind, Matrix):
+    if isinstance(kind, MatrixType):
         return kind.rows, kind.columns
-    return (kind.count,) if isinstance(kind, Vector) else ()
+    return (kind.count,) if isinstance(kind, VectorType) else ()
 
 
 def splat_cost(target: Type) -> int:
     """The cost of a number for all components: an overload for numbers is better."""
-    return SPLAT if isinstance(target, Vector) else 10 * SPLAT if isinstance(target, Matrix) else 0
+    return SPLAT if isinstance(target, VectorType) else 10 * SPLAT if isinstance(target, MatrixType) else 0
 
 
-def _from_array(checker: Checker, source: Type, target: Vector) -> Coercion | None:
-    if not isinstance(source, Array) or source.element is not target.element or source.count != target.count:
+def _from_array(checker: Checker, source: Type, target: VectorType) -> Coercion | None:
+    if (
+        not isinstance(source, ArrayType)
+        or source.element is not target.element
+        or source.count != target.count
+    ):
         return None
     return _coercion("reshape", target, EXPLICIT)
 
@@ -288,15 +292,15 @@ def _longer(left: Value, right: Value) -> bool:
 # --- Arrays, pointers, enums, structs, interfaces -----------------------------------------------------
 
 
-def _to_array(checker: Checker, source: Type, target: Array) -> Coercion | None:
-    if not isinstance(source, (Vector, Array)):
+def _to_array(checker: Checker, source: Type, target: ArrayType) -> Coercion | None:
+    if not isinstance(source, (VectorType, ArrayType)):
         return None
     is_same = source.element is target.element
     if target.count is None:
-        return _coercion("existing", source, UNSIZE) if is_same and isinstance(source, Array) else None
+        return _coercion("existing", source, UNSIZE) if is_same and isinstance(source, ArrayType) else None
     if source.count is None or not same_value(source.count, target.count):
         return None
-    if isinstance(source, Vector):
+    if isinstance(source, VectorType):
         return _coercion("reshape", target, EXPLICIT) if is_same else None
     inner = convert(checker, source.element, target.element)
     return inner and Coercion(
@@ -304,19 +308,19 @@ def _to_array(checker: Checker, source: Type, target: Array) -> Coercion | None:
     )
 
 
-def _to_pointer(checker: Checker, source: Type, target: Pointer) -> Coercion | None:
+def _to_pointer(checker: Checker, source: Type, target: PointerType) -> Coercion | None:
     if source is NULL:
         return _coercion("pointer", target, PROMOTION)
-    if isinstance(source, Pointer):
+    if isinstance(source, PointerType):
         cost = PROMOTION if target.element is VOID else EXPLICIT
         return _coercion("pointer", target, cost)
-    if isinstance(source, Scalar) and source.is_integer:
+    if isinstance(source, ScalarType) and source.is_integer:
         return _coercion("pointer", target, EXPLICIT)
     return None
 
 
 def _to_enum(checker: Checker, source: Type, target: EnumType) -> Coercion | None:
-    number = isinstance(source, Scalar) and not source.is_float
+    number = isinstance(source, ScalarType) and not source.is_float
     if number or isinstance(source, EnumType):
         return _coercion("numeric", target, EXPLICIT)
     return None
@@ -363,13 +367,13 @@ def _to_interface(checker: Checker, source: Type, target: InterfaceType) -> Coer
 
 
 _RULES: dict[type[Type], tuple[Callable[..., Coercion | None], ...]] = {
-    Scalar: (_to_number,),
+    ScalarType: (_to_number,),
     ParameterType: (_to_number, _to_parameter),
     Projection: (_to_number, _to_parameter),
-    Vector: (_to_shape, _from_array),
-    Matrix: (_to_shape,),
-    Array: (_to_array,),
-    Pointer: (_to_pointer,),
+    VectorType: (_to_shape, _from_array),
+    MatrixType: (_to_shape,),
+    ArrayType: (_to_array,),
+    PointerType: (_to_pointer,),
     EnumType: (_to_enum,),
     StructType: (_to_struct,),
     InterfaceType: (_to_interface,),
@@ -378,7 +382,7 @@ _RULES: dict[type[Type], tuple[Callable[..., Coercion | None], ...]] = {
 # --- The common type ----------------------------------------------------------------------------------
 
 
-def common_scalar(left: Scalar, right: Scalar) -> Scalar:
+def common_scalar(left: ScalarType, right: ScalarType) -> ScalarType:
     """The type in which an operator computes: a float before an integer, more bits, unsigned before
     signed.
     """
@@ -402,7 +406,7 @@ def common_type(checker: Checker, left: Type, right: Type) -> Type | None:
     if ERROR in (left, right):
         return ERROR
     element, other = (element_of(_without_enum(checker, kind)) for kind in (left, right))
-    if isinstance(element, Scalar) and isinstance(other, Scalar):
+    if isinstance(element, ScalarType) and isinstance(other, ScalarType):
         element = common_scalar(element, other)
     elif element is not other:
         return _one_way(checker, left, right)
@@ -416,17 +420,17 @@ def _without_enum(checker: Checker, kind: Type) -> Type:
 
 def _common_shape(left: Type, right: Type) -> Type | None:
     """The vector or matrix type whose shape both take; a scalar gives way."""
-    if not isinstance(left, (Vector, Matrix)):
+    if not isinstance(left, (VectorType, MatrixType)):
         return right
-    if not isinstance(right, (Vector, Matrix)):
+    if not isinstance(right, (VectorType, MatrixType)):
         return left
     if type(left) is not type(right):
         return None
     if all(map(same_value, _extents(left), _extents(right))):
         return left
-    if isinstance(left, Vector) and left.count == 1:
+    if isinstance(left, VectorType) and left.count == 1:
         return right
-    return left if isinstance(right, Vector) and right.count == 1 else None
+    return left if isinstance(right, VectorType) and right.count == 1 else None
 
 
 def _one_way(checker: Checker, left: Type, right: Type) -> Type | None:
@@ -443,8 +447,8 @@ def arithmetic_type(kind: Type) -> Type:
 
 def bool_like(kind: Type) -> Type:
     """The type of a comparison of two values of `kind`."""
-    if isinstance(kind, Vector):
+    if isinstance(kind, VectorType):
         return vector(BOOL, kind.count)
-    if isinstance(kind, Matrix):
+    if isinstance(kind, MatrixType):
         return matrix(BOOL, kind.rows, kind.columns)
     return BOOL

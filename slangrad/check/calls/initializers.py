@@ -29,15 +29,15 @@ from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.types import (
     ERROR,
-    Array,
-    Matrix,
+    ArrayType,
+    MatrixType,
     ParameterType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     array,
     is_pack,
     nominal,
@@ -199,15 +199,15 @@ def _parts(scope: Scope, nodes: list[ast.Expression], target: Type) -> list[Type
         return _own_parts(scope, target)
     if isinstance(target, Tuple):
         return None if any(map(is_pack, target.elements)) else list(target.elements)
-    if isinstance(target, Vector) and target.count == 4 and len(nodes) == 2:
+    if isinstance(target, VectorType) and target.count == 4 and len(nodes) == 2:
         return [vector(target.element, 2)] * 2 if any(map(_is_vector, nodes)) else None
-    if isinstance(target, Matrix) and target.rows == len(nodes):
+    if isinstance(target, MatrixType) and target.rows == len(nodes):
         return [vector(target.element, target.columns)] * len(nodes)
-    return [target] if isinstance(target, (Vector, Matrix)) and len(nodes) == 1 else None
+    return [target] if isinstance(target, (VectorType, MatrixType)) and len(nodes) == 1 else None
 
 
 def _is_vector(node: ast.Expression) -> bool:
-    return not isinstance(stripped(node), ast.InitializerList) and isinstance(value_type(node), Vector)
+    return not isinstance(stripped(node), ast.InitializerList) and isinstance(value_type(node), VectorType)
 
 
 # --- Filling aggregates -------------------------------------------------------------------------------
@@ -259,15 +259,15 @@ def _is_spread(node: ast.Expression, target: Type) -> bool:
     if isinstance(stripped(node), ast.InitializerList):
         return False
     source = value_type(node)
-    is_scalar = isinstance(source, Scalar) or source is getattr(target, "element", None)
+    is_scalar = isinstance(source, ScalarType) or source is getattr(target, "element", None)
     return is_scalar and (component_count(target) or 0) > 1
 
 
 def component_count(kind: Type) -> int | None:
     """How many components a vector or matrix has, None when that is not known yet."""
-    if isinstance(kind, Vector) and isinstance(kind.count, int):
+    if isinstance(kind, VectorType) and isinstance(kind.count, int):
         return kind.count
-    if isinstance(kind, Matrix) and isinstance(kind.rows, int) and isinstance(kind.columns, int):
+    if isinstance(kind, MatrixType) and isinstance(kind.rows, int) and isinstance(kind.columns, int):
         return kind.rows * kind.columns
     return None
 
@@ -307,7 +307,7 @@ def _construct(target: Type, pieces: list[PlannedPart]) -> PlannedPart:
     return PlannedPart(cost, lambda: Construct(target, tuple(piece.build() for piece in pieces)), target)
 
 
-def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> PlannedPart | None:
+def _fill_vector(scope: Scope, reader: Reader, target: VectorType) -> PlannedPart | None:
     if not isinstance(target.count, int):
         return _fill_elements(scope, reader, target, repeat(target.element))
     pieces: list[PlannedPart] = []
@@ -318,7 +318,9 @@ def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> PlannedPart | 
             return None
         pieces.append(piece)
         have += (
-            piece.type.count if isinstance(piece.type, Vector) and isinstance(piece.type.count, int) else 1
+            piece.type.count
+            if isinstance(piece.type, VectorType) and isinstance(piece.type.count, int)
+            else 1
         )
     if have > target.count:
         reader.failure = (reader.nodes[reader.position - 1], target.element)
@@ -330,16 +332,16 @@ def _take_components(scope: Scope, reader: Reader, element: Type) -> PlannedPart
     """A scalar, or a vector that brings several components."""
     node = reader.nodes[reader.position]
     source = None if isinstance(stripped(node), ast.InitializerList) else value_type(node)
-    kind = vector(element, source.count) if isinstance(source, Vector) else element
+    kind = vector(element, source.count) if isinstance(source, VectorType) else element
     return _take(scope, reader, kind)
 
 
-def _fill_matrix(scope: Scope, reader: Reader, target: Matrix) -> PlannedPart | None:
+def _fill_matrix(scope: Scope, reader: Reader, target: MatrixType) -> PlannedPart | None:
     row = vector(target.element, target.columns)
     return _fill_elements(scope, reader, target, _repeated(row, target.rows))
 
 
-def _fill_array(scope: Scope, reader: Reader, target: Array) -> PlannedPart | None:
+def _fill_array(scope: Scope, reader: Reader, target: ArrayType) -> PlannedPart | None:
     if target.count is not None:
         return _fill_elements(scope, reader, target, _repeated(target.element, target.count))
     pieces = _take_all(scope, reader, repeat(target.element))
@@ -378,9 +380,9 @@ def _take_all(scope: Scope, reader: Reader, kinds: Iterable[Type]) -> list[Plann
 
 _FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], PlannedPart | None]] = {
     StructType: _fill_struct,
-    Vector: _fill_vector,
-    Matrix: _fill_matrix,
-    Array: _fill_array,
+    VectorType: _fill_vector,
+    MatrixType: _fill_matrix,
+    ArrayType: _fill_array,
     Tuple: _fill_tuple,
 }
 
@@ -478,7 +480,9 @@ def _by_constructor(target: Type, match: Match, cost: int) -> Coercion:
     return Coercion(target, cost, Conversion("call", target, match.target, inner.conversion))
 
 
-def infer_struct(scope: Scope, node: ast.Call, declaration: ast.Struct, around: Bindings) -> Type | None:
+def infer_struct(
+    scope: Scope, node: ast.Call, declaration: ast.StructDeclaration, around: Bindings
+) -> Type | None:
     """The type that `Foo(x)` makes of a generic struct: its arguments follow from those of the call."""
     checker = scope.checker
     if any(argument.type is None or isinstance(argument, ast.NamedArgument) for argument in node.arguments):

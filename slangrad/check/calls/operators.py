@@ -39,18 +39,18 @@ from slangrad.check.model.types import (
     INT,
     INT64,
     UINT64,
-    Array,
+    ArrayType,
     EnumType,
     LambdaType,
-    Matrix,
+    MatrixType,
     ParameterType,
-    Pointer,
+    PointerType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     element_of,
     pointer,
     stored,
@@ -89,7 +89,7 @@ def check_unary(scope: Scope, node: ast.Unary) -> Type:
     if node.operator == "-" and isinstance(node.operand, ast.IntLiteral):
         _least(node.operand)
     kind = value_type(node.operand)
-    if node.operator == "*" and isinstance(kind, Pointer):
+    if node.operator == "*" and isinstance(kind, PointerType):
         node.ref = checked.Dereference(node.operand)
         return unstored(kind.element)
     return apply_operator(scope, node, node.operator, [node.operand])
@@ -163,7 +163,7 @@ def _compare_with_none(
     return None
 
 
-_DECLARED = (StructType, EnumType, LambdaType, Array, Tuple)
+_DECLARED = (StructType, EnumType, LambdaType, ArrayType, Tuple)
 
 
 def report_no_operator(
@@ -187,9 +187,9 @@ def _other_way(node: ast.Expression, operator: str, operands: list[ast.Expressio
         return f"'{generic}' has the operators of its bound: '{generic} : {bound}' has this one"
     if operator == "*" and len(operands) == 1 and node.span.source.text[node.span.start - 1] == "*":
         return POWER
-    if len(operands) == 2 and operator == "*" and any(isinstance(kind, Matrix) for kind in kinds):
+    if len(operands) == 2 and operator == "*" and any(isinstance(kind, MatrixType) for kind in kinds):
         return "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
-    if operator == "^" and any(isinstance(element_of(kind), Scalar) for kind in kinds):
+    if operator == "^" and any(isinstance(element_of(kind), ScalarType) for kind in kinds):
         return f"'^' combines the bits of integers; {POWER}"
     return None
 
@@ -248,7 +248,7 @@ def _free_operators(scope: Scope, name: str) -> list[Candidate]:
 def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Candidate]:
     if isinstance(stripped(first), ast.InitializerList):
         return []
-    candidates = member_candidates(scope.checker, value_type(first), name, ast.Function, first)
+    candidates = member_candidates(scope.checker, value_type(first), name, ast.FunctionDeclaration, first)
     for candidate in candidates:
         is_static = scope.checker.info(candidate.declaration).this_type is None
         candidate.this = None if is_static else first
@@ -341,7 +341,9 @@ def _is_atomic(scope: Scope, kind: Type | None) -> bool:
 
 def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
     """`x = 1` of an `Atomic<int>`."""
-    candidates = member_candidates(scope.checker, value_type(node.target), "store", ast.Function, node.target)
+    candidates = member_candidates(
+        scope.checker, value_type(node.target), "store", ast.FunctionDeclaration, node.target
+    )
     match = choose(scope, node.span, "store", candidates, [node.value])
     return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
 
@@ -400,10 +402,10 @@ def check_step(scope: Scope, node: ast.Unary | ast.Postfix) -> Type:
     if not require_place(scope, operand):
         return ERROR
     element = element_of(kind)
-    countable = isinstance(element, Scalar) and element is not BOOL
+    countable = isinstance(element, ScalarType) and element is not BOOL
     if (
         not countable
-        and not isinstance(kind, (Pointer, EnumType))
+        and not isinstance(kind, (PointerType, EnumType))
         and not is_builtin_parameter(scope.checker, element)
     ):
         return report_no_operator(scope, node, node.operator, [operand])
@@ -423,8 +425,8 @@ def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
     common = _arm_type(scope, node)
     if common is None:
         return ERROR
-    selects = isinstance(value_type(node.condition), Vector)
-    if selects and isinstance(common, Vector):
+    selects = isinstance(value_type(node.condition), VectorType)
+    if selects and isinstance(common, VectorType):
         return _select(scope, node, common)
     coerce(scope, node.condition, BOOL, "a condition")
     if not coerce(scope, node.then, common, "this arm") or not coerce(
@@ -448,9 +450,9 @@ def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
     return common
 
 
-def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
+def _select(scope: Scope, node: ast.Conditional, common: VectorType) -> Type:
     condition = value_type(node.condition)
-    assert isinstance(condition, Vector)
+    assert isinstance(condition, VectorType)
     if not same_value(condition.count, common.count):
         return scope.checker.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
     for part, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):

@@ -38,14 +38,14 @@ from slangrad.check.model.packs import grouped, spliced
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
-    Array,
+    ArrayType,
     EnumType,
     FunctionParameter,
     FunctionType,
     GenericArgument,
     InterfaceType,
     LambdaType,
-    Scalar,
+    ScalarType,
     Type,
     element_of,
     is_pack,
@@ -171,7 +171,7 @@ def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
     """An array of group memory is passed as a pointer: copies in and out would lose the writes of other threads."""
     form = node.ref
     shared = isinstance(form, checked.Global) and form.reference.declaration.has("groupshared")
-    if not shared or not isinstance(node.type, Array):
+    if not shared or not isinstance(node.type, ArrayType):
         return node
     address = ast.Unary(node.span, "&", node)
     address.type, address.ref = (
@@ -411,7 +411,7 @@ def _bind_as_float(checker: Checker, candidate: Candidate, solver: Solver) -> No
     """An integer for a parameter that takes only floats is a float: `sqrt(2)`."""
     bounds = generic_info(checker, candidate.declaration).bounds
     for parameter, actual in solver.bindings.items():
-        if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
+        if parameter not in solver.open or not isinstance(actual, ScalarType) or not actual.is_integer:
             continue
         assert isinstance(parameter, ast.TypeParameter)
         wanted = bounds.get(parameter_type(parameter), [])
@@ -515,8 +515,8 @@ def _differ_in_sign(actual: Type, wanted: Type) -> bool:
     """`int` and `uint`, also of vectors and matrices: such numbers can be converted there and back."""
     have, want = element_of(actual), element_of(wanted)
     if (
-        not isinstance(have, Scalar)
-        or not isinstance(want, Scalar)
+        not isinstance(have, ScalarType)
+        or not isinstance(want, ScalarType)
         or not (have.is_integer and want.is_integer)
     ):
         return False

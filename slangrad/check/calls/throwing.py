@@ -29,7 +29,7 @@ def thrown_by(checker: Checker, candidate: Candidate) -> Type | None:
     return getattr(checker.info(candidate.declaration), "throws", None)
 
 
-def declare_error(scope: Scope, parameter: ast.Parameter) -> None:
+def declare_error(scope: Scope, parameter: ast.ParameterDeclaration) -> None:
     """The variable of a handler."""
     checker = scope.checker
     check_modifiers(checker, parameter)
@@ -93,7 +93,7 @@ def report_no_derivative(scope: Scope, node: ast.Differentiate, candidate: Candi
     )
 
 
-def _handler(scope: Scope, node: ast.Node, word: str, kind: Type) -> ast.Catch | None:
+def _handler(scope: Scope, node: ast.SyntaxNode, word: str, kind: Type) -> ast.Catch | None:
     """The handler that an error leads to; None for the function around, and after an error."""
     for handler in reversed(scope.handlers):
         if handler is None:

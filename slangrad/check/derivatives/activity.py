@@ -56,7 +56,7 @@ from slangrad.check.interfaces.differentiable import field_references, field_typ
 from slangrad.check.model import checked
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import LambdaType, Pointer, StructType, Type, is_dynamic
+from slangrad.check.model.types import LambdaType, PointerType, StructType, Type, is_dynamic
 from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children
@@ -168,12 +168,12 @@ def _has_bits(flow: Flow, source: Node) -> bool:
     """Whether a source may be the bits of a number with a derivative: a variable is followed."""
     if isinstance(source, Version):
         source = source.variable
-    if isinstance(source, (ast.Variable, ast.Parameter)):
+    if isinstance(source, (ast.Variable, ast.ParameterDeclaration)):
         return is_whole(flow.checker.info(source).type)
     return isinstance(source, Lost) and source.bits
 
 
-def _below(flow: Flow, node: ast.Node) -> Sources:
+def _below(flow: Flow, node: ast.SyntaxNode) -> Sources:
     """Any expression without a rule of its own: from everything below. A part that may not run leads to two paths."""
     sources: Sources = set()
     is_choice = isinstance(node, ast.Conditional) or (
@@ -440,7 +440,7 @@ def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources
 def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
     sources = _sources(flow, form.base)
     _sources(flow, form.index)
-    return _read(flow, node, sources) if isinstance(value_type(form.base), Pointer) else sources
+    return _read(flow, node, sources) if isinstance(value_type(form.base), PointerType) else sources
 
 
 def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:

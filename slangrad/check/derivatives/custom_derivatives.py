@@ -48,14 +48,14 @@ from slangrad.check.model.types import (
     VOID,
     FunctionParameter,
     FunctionType,
-    Scalar,
+    ScalarType,
     Tuple,
     Type,
     function_type,
 )
 from slangrad.syntax import ast
 
-Differentiated = ast.Function | ast.Accessor
+Differentiated = ast.FunctionDeclaration | ast.Accessor
 
 
 @record
@@ -64,7 +64,7 @@ class InstanceDerivative:
     derivative's."""
 
     kind: str
-    derivative: ast.Function
+    derivative: ast.FunctionDeclaration
     named: Bindings
 
 
@@ -123,7 +123,7 @@ def _instance(checker: Checker, derivative: InstanceDerivative, reference: DeclR
 
 def _find(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
     declarations = DerivativeDeclarations()
-    if not isinstance(declaration, (ast.Function, ast.Accessor)):
+    if not isinstance(declaration, (ast.FunctionDeclaration, ast.Accessor)):
         return declarations
     for name, _, kind in KINDS:
         attribute = declaration.attribute(name)
@@ -153,7 +153,7 @@ def _take(
 
 
 def _fitting_instance(
-    checker: Checker, kind: str, derivative: ast.Function, named: Candidate
+    checker: Checker, kind: str, derivative: ast.FunctionDeclaration, named: Candidate
 ) -> Bindings | None:
     """The generic arguments with which a derivative names a function, when it has the signature for these."""
     arguments = named_instance(named)
@@ -228,7 +228,7 @@ def _are_whole(passed: FunctionParameter, other: FunctionParameter) -> bool:
     """A derivative gets a whole number by value, so it may take another type of them: `int n` for `uint n`."""
     kinds = (passed.type, other.type)
     by_value = passed.direction in ("in", "constref") and other.direction in ("in", "constref")
-    return by_value and all(isinstance(kind, Scalar) and kind.is_integer for kind in kinds)
+    return by_value and all(isinstance(kind, ScalarType) and kind.is_integer for kind in kinds)
 
 
 def expected_signature(
@@ -272,7 +272,7 @@ def check_derivative_attributes(checker: Checker, declaration: Differentiated) -
 
 
 def _check_pairs(
-    checker: Checker, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
+    checker: Checker, attribute: ast.AttributeNode, kind: str, pairs: list[tuple[Candidate, Candidate]]
 ) -> None:
     """Each pair is a named function, and the candidates for its derivative."""
     if not pairs:
@@ -304,7 +304,7 @@ def _check_pairs(
 _WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
 
 
-def _expected_text(checker: Checker, kind: str, named: Candidate, derivative: ast.Function) -> str:
+def _expected_text(checker: Checker, kind: str, named: Candidate, derivative: ast.FunctionDeclaration) -> str:
     arguments = named_instance(named) or identity(named.declaration)
     reference = DeclRef(named.declaration, arguments)
     if kind == "apply":
@@ -339,7 +339,7 @@ def context_operator(checker: Checker, apply: DeclRef, reference: DeclRef) -> tu
         return None
     backward = context_signature(checker, reference)
     for member in concrete_members(checker, context, "operator()"):
-        is_method = isinstance(member.declaration, ast.Function)
+        is_method = isinstance(member.declaration, ast.FunctionDeclaration)
         if is_method and same_signature(signature_of(checker, member.reference), backward):
             return member.reference, context
     return None

@@ -42,8 +42,8 @@ def are_named_in(source: SourceFile) -> bool:
 
 def note_derivatives(checker: Checker, declarations: list[ast.Declaration]) -> None:
     """File the functions that are derivatives of others under the name of the other."""
-    for node in nested(declarations, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
-        if not isinstance(node, ast.Function):
+    for node in nested(declarations, (ast.StructDeclaration, ast.Extension, ast.Interface, ast.Namespace)):
+        if not isinstance(node, ast.FunctionDeclaration):
             continue
         for attribute in node.attributes:
             if attribute.name in _KIND_OF and len(attribute.arguments) == 1:
@@ -51,7 +51,7 @@ def note_derivatives(checker: Checker, declarations: list[ast.Declaration]) -> N
                 _remind(checker, node, attribute)
 
 
-def _remind(checker: Checker, derivative: ast.Function, attribute: ast.Attribute) -> None:
+def _remind(checker: Checker, derivative: ast.FunctionDeclaration, attribute: ast.AttributeNode) -> None:
     """Clear the cached results of functions in other modules, which may precede their derivatives."""
     for candidate in functions_meant(checker, derivative, attribute):
         checker.custom_derivatives.pop(candidate.declaration, None)
@@ -68,7 +68,7 @@ def _last_name(node: ast.Expression) -> str:
 
 def derivatives_elsewhere(
     checker: Checker, declaration: ast.Declaration
-) -> Iterator[tuple[str, ast.Function, Candidate]]:
+) -> Iterator[tuple[str, ast.FunctionDeclaration, Candidate]]:
     """The functions elsewhere that declare themselves a derivative of this one, and how they name it."""
     for derivative in checker.derivative_functions.get(declaration.name, ()):
         for attribute in derivative.attributes:
@@ -80,7 +80,7 @@ def derivatives_elsewhere(
 
 
 def functions_meant(
-    checker: Checker, declaration: ast.Declaration, attribute: ast.Attribute
+    checker: Checker, declaration: ast.Declaration, attribute: ast.AttributeNode
 ) -> list[Candidate]:
     """The functions that the argument of an attribute names, seen from the declaration."""
     if len(attribute.arguments) != 1:
@@ -115,7 +115,9 @@ def generic_parameters(declaration: ast.Declaration) -> list[Pack]:
     ]
 
 
-def applied_type(checker: Checker, declaration: ast.Function, attribute: ast.Attribute) -> Type | None:
+def applied_type(
+    checker: Checker, declaration: ast.FunctionDeclaration, attribute: ast.AttributeNode
+) -> Type | None:
     """The type of `this` in `__func_extension __apply(Type::method)`; None for that of another function."""
     meant = functions_meant(checker, declaration, attribute)
     return this_of(checker, meant[0].reference) if meant else None

@@ -27,7 +27,7 @@ from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef, GenericKey
-from slangrad.check.model.types import InterfaceType, Pointer, Type, nominal, parameter_type
+from slangrad.check.model.types import InterfaceType, PointerType, Type, nominal, parameter_type
 from slangrad.check.names.places import accessor, steps, value_type
 from slangrad.syntax import ast
 
@@ -83,7 +83,7 @@ class Leaving:
 class Returned:
     """The result of a lambda."""
 
-    function: ast.Function
+    function: ast.FunctionDeclaration
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Flow:
     has_order: bool = True  # of statements
     is_deferred: bool = False  # whether some statement is
     result: Node = RESULT
-    lambdas: set[ast.Function] = field(default_factory=set)  # those whose bodies were visited
+    lambdas: set[ast.FunctionDeclaration] = field(default_factory=set)  # those whose bodies were visited
 
     def add(self, targets: Sources, sources: Sources) -> None:
         for target in targets:
@@ -278,7 +278,7 @@ def pointer_of(place: checked.Base) -> checked.Base | None:
             return form.pointer
         if isinstance(part, ast.Expression) and part.conversion and part.conversion.kind == "dereference":
             return part
-        if isinstance(form, checked.Element) and isinstance(value_type(form.base), Pointer):
+        if isinstance(form, checked.Element) and isinstance(value_type(form.base), PointerType):
             return form.base
     return None
 

@@ -23,7 +23,16 @@ from slangrad.check.interfaces.differentiable import (
 from slangrad.check.model import checked
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import Array, Matrix, Pointer, Scalar, StructType, Tuple, Type, Vector
+from slangrad.check.model.types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    ScalarType,
+    StructType,
+    Tuple,
+    Type,
+    VectorType,
+)
 from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
@@ -33,7 +42,7 @@ def holds_numbers(checker: Checker, kind: Type) -> bool:
     """Whether there are floating-point numbers in a type, not behind pointers."""
     if tangent(checker, kind) is not None:
         return True
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayType):
         return holds_numbers(checker, kind.element)
     if isinstance(kind, Tuple):
         return any(holds_numbers(checker, element) for element in kind.elements)
@@ -45,8 +54,8 @@ def holds_numbers(checker: Checker, kind: Type) -> bool:
 
 def is_whole(kind: Type | None) -> bool:
     """Integers, and vectors and matrices of them."""
-    element = kind.element if isinstance(kind, (Vector, Matrix)) else kind
-    return isinstance(element, Scalar) and element.is_integer
+    element = kind.element if isinstance(kind, (VectorType, MatrixType)) else kind
+    return isinstance(element, ScalarType) and element.is_integer
 
 
 def sees_bits(checker: Checker, function: DeclRef) -> bool:
@@ -60,7 +69,7 @@ def sees_bits(checker: Checker, function: DeclRef) -> bool:
 
 def leads_to_memory(checker: Checker, kind: Type | None) -> bool:
     """Pointers, types of pointers that carry derivatives, buffers of the library."""
-    if kind is None or isinstance(kind, Pointer):
+    if kind is None or isinstance(kind, PointerType):
         return kind is not None
     if pointer_tangent(checker, kind) is not None:
         return True

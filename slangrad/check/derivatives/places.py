@@ -91,7 +91,7 @@ def loses_in_field(checker: Checker, kind: Type, declaration: ast.Variable) -> s
             and field.declaration is declaration
             and tangent(checker, field_type(checker, field))
         ):
-            assert isinstance(declaration.parent, ast.Struct)
+            assert isinstance(declaration.parent, ast.StructDeclaration)
             return f"'{declaration.name}' has no derivative for all instances of '{declaration.parent.name}'"
     return None
 

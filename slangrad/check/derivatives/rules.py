@@ -30,7 +30,7 @@ from slangrad.check.names.places import accessor
 from slangrad.syntax import ast
 
 _RANK = {"none": 0, "forward": 1, "backward": 2}
-_FUNCTIONS = (ast.Function, ast.Constructor, ast.Property, ast.Subscript)
+_FUNCTIONS = (ast.FunctionDeclaration, ast.Constructor, ast.Property, ast.Subscript)
 Pair = tuple[ast.AnyFunction, ast.AnyFunction]
 
 # --- Requirements -------------------------------------------------------------------------------------
@@ -70,7 +70,11 @@ def _report_level(
     message = f"'{function_name(member)}' must be differentiable, because '{interface}' requires it"
     attribute = "[Differentiable]" if needed == "backward" else "[ForwardDifferentiable]"
     written = not member.span.source.name.startswith("std/")
-    place = (offered.name_span if isinstance(offered, ast.Function) else offered.span) if written else span
+    place = (
+        (offered.name_span if isinstance(offered, ast.FunctionDeclaration) else offered.span)
+        if written
+        else span
+    )
     checker.error("E0411", message, place, f"mark it as {attribute}")
 
 
@@ -123,7 +127,10 @@ _EXPLICIT = ("Differentiable", "BackwardDifferentiable", "ForwardDifferentiable"
 
 
 def refused_pair(
-    checker: Checker, kind: str, function: ast.Function | ast.Accessor, derivative: ast.Function
+    checker: Checker,
+    kind: str,
+    function: ast.FunctionDeclaration | ast.Accessor,
+    derivative: ast.FunctionDeclaration,
 ) -> str | None:
     """Why one function cannot be a derivative, or the primal substitute, of another."""
     if isinstance(function.parent, ast.Interface) and function.body is None:

@@ -26,16 +26,16 @@ from slangrad.check.model.packs import (
 )
 from slangrad.check.model.types import (
     ERROR,
-    Array,
+    ArrayType,
     GenericArgument,
-    Matrix,
+    MatrixType,
     Nominal,
     ParameterType,
-    Pointer,
+    PointerType,
     Projection,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     element_of,
     is_pack,
 )
@@ -78,10 +78,10 @@ class Solver:
             return self.join is not None
         if (
             self.join is not None
-            and isinstance(pattern, (Vector, Matrix))
+            and isinstance(pattern, (VectorType, MatrixType))
             and not isinstance(actual, type(pattern))
         ):
-            if isinstance(pattern, Vector) and isinstance(pattern.count, ParameterValue):
+            if isinstance(pattern, VectorType) and isinstance(pattern.count, ParameterValue):
                 self.scalars.add(pattern.count.declaration)
             return self.unify(pattern.element, element_of(actual))
         return type(actual) is type(pattern) and rule(self, pattern, actual)
@@ -211,7 +211,7 @@ def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
     return all(solver.unify_argument(mine, other) for mine, other in zip(pattern.arguments, actual.arguments))
 
 
-def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
+def _unify_array(solver: Solver, pattern: ArrayType, actual: ArrayType) -> bool:
     if not solver.unify(pattern.element, actual.element):
         return False
     if pattern.count is None:
@@ -232,10 +232,10 @@ def _parts(*names: str) -> Rule:
 
 
 _RULES: dict[type[Type], Rule] = {
-    Vector: _parts("element", "count"),
-    Matrix: _parts("element", "rows", "columns"),
-    Array: _unify_array,
-    Pointer: _parts("element"),
+    VectorType: _parts("element", "count"),
+    MatrixType: _parts("element", "rows", "columns"),
+    ArrayType: _unify_array,
+    PointerType: _parts("element"),
     Tuple: _parts("elements"),
     **dict.fromkeys(Nominal.__subclasses__(), _unify_nominal),
 }

@@ -25,14 +25,16 @@ def signature_of(checker: Checker, reference: DeclRef, with_this: bool = False) 
     return function_type(tuple(parameters), substitute(checker, info.result, reference.substitution))
 
 
-def _parameters(checker: Checker, parameter: ast.Parameter, reference: DeclRef) -> list[FunctionParameter]:
+def _parameters(
+    checker: Checker, parameter: ast.ParameterDeclaration, reference: DeclRef
+) -> list[FunctionParameter]:
     """One, or as many as a pack of types has."""
     info = checker.info(parameter)
     declared = FunctionParameter(info.type, info.direction, info.no_diff, parameter.name)
     return passed_parameters(checker, declared, reference.substitution)
 
 
-def declared_parameters(checker: Checker, reference: DeclRef) -> list[ast.Parameter]:
+def declared_parameters(checker: Checker, reference: DeclRef) -> list[ast.ParameterDeclaration]:
     """The declaration of each parameter of a signature: the same one for all elements of a pack."""
     parameters = checker.info(reference.declaration).parameters
     return [parameter for parameter in parameters for _ in _parameters(checker, parameter, reference)]

@@ -29,7 +29,7 @@ from slangrad.check.model.packs import (
 )
 from slangrad.check.model.types import (
     ERROR,
-    Array,
+    ArrayType,
     ConjunctionType,
     EnumType,
     ExpandedType,
@@ -38,18 +38,18 @@ from slangrad.check.model.types import (
     GenericArgument,
     InterfaceType,
     LambdaType,
-    Matrix,
+    MatrixType,
     Nominal,
     ParameterType,
     Plain,
-    Pointer,
+    PointerType,
     Projection,
-    Scalar,
+    ScalarType,
     Stored,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     array,
     conjunction,
     function_type,
@@ -150,7 +150,7 @@ def self_argument(parameter: GenericKey) -> GenericArgument:
 
 
 @overload
-def self_type(declaration: ast.Struct) -> StructType: ...
+def self_type(declaration: ast.StructDeclaration) -> StructType: ...
 @overload
 def self_type(declaration: ast.Interface) -> InterfaceType: ...
 @overload
@@ -299,7 +299,7 @@ def _expanded_entry(
     return expanded(filled, tuple(packs)) if packs else filled
 
 
-def _array(checker: Checker, kind: Array, substitution: Substitution) -> Type:
+def _array(checker: Checker, kind: ArrayType, substitution: Substitution) -> Type:
     count = None if kind.count is None else substitute_value(checker, kind.count, substitution)
     return array(substitute(checker, kind.element, substitution), count)
 
@@ -316,10 +316,10 @@ def _rebuilt(make: Callable[..., Type], *names: str) -> Rule:
 _TYPES: dict[type, Rule] = {
     ParameterType: _parameter,
     Projection: _associated,
-    Vector: _rebuilt(vector, "element", "count"),
-    Matrix: _rebuilt(matrix, "element", "rows", "columns"),
-    Array: _array,
-    Pointer: lambda checker, kind, substitution: pointer(
+    VectorType: _rebuilt(vector, "element", "count"),
+    MatrixType: _rebuilt(matrix, "element", "rows", "columns"),
+    ArrayType: _array,
+    PointerType: lambda checker, kind, substitution: pointer(
         substitute_stored(checker, kind.element, substitution)
     ),
     Stored: lambda checker, kind, substitution: stored(
@@ -334,7 +334,7 @@ _TYPES: dict[type, Rule] = {
     InterfaceType: _nominal,
     LambdaType: _nominal,
 }
-assert _TYPES.keys() | {Plain, Scalar} == kinds_of(Type)  # these two have no parts
+assert _TYPES.keys() | {Plain, ScalarType} == kinds_of(Type)  # these two have no parts
 
 # --- Values -------------------------------------------------------------------------------------------
 

@@ -33,19 +33,19 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.packs import packs_of
 from slangrad.check.model.types import (
     VOID,
-    Array,
+    ArrayType,
     ExpandedType,
     FunctionParameter,
     FunctionType,
     InterfaceType,
-    Matrix,
+    MatrixType,
     ParameterType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     array,
     expanded_type,
     function_type,
@@ -82,15 +82,15 @@ def _pack(checker: Checker, kind: Type) -> DifferentialInfo | None:
     return None if tangent_type is None else DifferentialInfo(expanded_type(tangent_type, packs_of(kind)), ())
 
 
-def _scalar(checker: Checker, kind: Scalar) -> DifferentialInfo | None:
+def _scalar(checker: Checker, kind: ScalarType) -> DifferentialInfo | None:
     return DifferentialInfo(kind, ()) if kind.is_float else None
 
 
-def _elementwise(checker: Checker, kind: Vector | Matrix | Array) -> DifferentialInfo | None:
+def _elementwise(checker: Checker, kind: VectorType | MatrixType | ArrayType) -> DifferentialInfo | None:
     element = tangent(checker, kind.element)
     if element is None:
         return None
-    whole = array(element, kind.count) if isinstance(kind, Array) else with_element(kind, element)
+    whole = array(element, kind.count) if isinstance(kind, ArrayType) else with_element(kind, element)
     return DifferentialInfo(whole, ())
 
 
@@ -129,7 +129,7 @@ def given_differential(checker: Checker, kind: StructType) -> Type | None:
         declaration = member.declaration
         if isinstance(declaration, ast.TypeAlias):
             return substitute(checker, checker.info(declaration).type, member.substitution)
-        if isinstance(declaration, ast.Struct):
+        if isinstance(declaration, ast.StructDeclaration):
             return nominal(declaration, kind.arguments)
     return None
 
@@ -138,7 +138,7 @@ def _own_method(checker: Checker, kind: Type, name: str) -> DeclRef | None:
     methods = [
         member
         for member in concrete_members(checker, kind, name)
-        if isinstance(member.declaration, ast.Function)
+        if isinstance(member.declaration, ast.FunctionDeclaration)
     ]
     return methods[0].reference if methods else None
 
@@ -172,7 +172,7 @@ def has_no_diff(declaration: ast.Declaration) -> bool:
     return False
 
 
-def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
+def field_declarations(declaration: ast.StructDeclaration) -> list[ast.Variable]:
     """The fields of a struct in order."""
     return [
         member
@@ -243,7 +243,7 @@ def _conforming_extension(checker: Checker, kind: StructType) -> ast.Extension |
 
 
 def _tangents_by_name(
-    checker: Checker, owner: ast.Struct, extension: ast.Extension | None
+    checker: Checker, owner: ast.StructDeclaration, extension: ast.Extension | None
 ) -> dict[str, Type]:
     """The tangents of the fields, in terms of the generics of the struct."""
     kind, seen = self_type(owner), {}
@@ -260,8 +260,10 @@ def _tangents_by_name(
     }
 
 
-def _declare_differential(checker: Checker, owner: ast.Struct, tangents: dict[str, Type]) -> ast.Struct:
-    struct = ast.Struct(owner.span, "Differential", owner.name_span, "struct", [], [], True, None)
+def _declare_differential(
+    checker: Checker, owner: ast.StructDeclaration, tangents: dict[str, Type]
+) -> ast.StructDeclaration:
+    struct = ast.StructDeclaration(owner.span, "Differential", owner.name_span, "struct", [], [], True, None)
     struct.parent = owner
     checker.bases[struct] = [nominal(checker.standard("IDifferentiable"))]
     for field in field_declarations(owner):
@@ -277,10 +279,10 @@ def _declare_differential(checker: Checker, owner: ast.Struct, tangents: dict[st
 Rule = Callable[[Checker, OfClass], DifferentialInfo | None]
 
 _RULES: dict[type[Type], Rule] = {
-    Scalar: _scalar,
-    Vector: _elementwise,
-    Matrix: _elementwise,
-    Array: _elementwise,
+    ScalarType: _scalar,
+    VectorType: _elementwise,
+    MatrixType: _elementwise,
+    ArrayType: _elementwise,
     Tuple: _tuple,
     StructType: _struct,
     ParameterType: _parameter,

@@ -32,21 +32,21 @@ from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
     INT,
-    Array,
+    ArrayType,
     EnumType,
     FunctionType,
     GenericArgument,
     InterfaceType,
     LambdaType,
-    Matrix,
+    MatrixType,
     Nominal,
     ParameterType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     associated_type,
     is_pack,
     nominal,
@@ -150,7 +150,7 @@ def base_of(checker: Checker, kind: Type) -> Type | None:
 
 def has_body(declaration: ast.Declaration) -> bool:
     """Whether a function, property or subscript brings one."""
-    if isinstance(declaration, (ast.Function, ast.Constructor)):
+    if isinstance(declaration, (ast.FunctionDeclaration, ast.Constructor)):
         return declaration.body is not None
     return isinstance(declaration, (ast.Property, ast.Subscript)) and any(
         accessor.body is not None for accessor in declaration.accessors
@@ -176,8 +176,8 @@ def all_members(declaration: ast.Container) -> Iterator[ast.Declaration]:
             yield member
 
 
-_Around = type[ast.Struct | ast.Namespace | ast.Extension | ast.Interface]
-_AROUND: tuple[_Around, ...] = (ast.Struct, ast.Namespace, ast.Extension)
+_Around = type[ast.StructDeclaration | ast.Namespace | ast.Extension | ast.Interface]
+_AROUND: tuple[_Around, ...] = (ast.StructDeclaration, ast.Namespace, ast.Extension)
 
 
 def nested(
@@ -216,12 +216,12 @@ def tag_type(checker: Checker, kind: EnumType) -> Type:
     return tag
 
 
-def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
+def _find_tag(checker: Checker, declaration: ast.EnumDeclaration) -> Type:
     for node in declaration.bases:
         base = checker.resolve_type(checker.scope_of(declaration), node)
-        if isinstance(base, Scalar) and not base.is_float:
+        if isinstance(base, ScalarType) and not base.is_float:
             return base
-        if isinstance(base, (Scalar, ParameterType)):
+        if isinstance(base, (ScalarType, ParameterType)):
             checker.error(
                 "E0323", f"an enum cannot be stored as '{base}'", node.span, "name a type of whole numbers"
             )
@@ -237,7 +237,7 @@ def extension_key(kind: Type) -> object:
         return ANY
     if isinstance(kind, Nominal):
         return kind.declaration
-    return kind if isinstance(kind, Scalar) else type(kind)
+    return kind if isinstance(kind, ScalarType) else type(kind)
 
 
 def add_extension(checker: Checker, extension: ast.Extension) -> None:
@@ -415,7 +415,10 @@ def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
         yield kind
     elif isinstance(kind, LambdaType):
         yield from function_interfaces(checker, kind)
-    elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and checker.differential(kind) is not None:
+    elif (
+        isinstance(kind, (ScalarType, VectorType, MatrixType, ArrayType, Tuple))
+        and checker.differential(kind) is not None
+    ):
         yield nominal(checker.standard("IDifferentiable"))
     if kind.abstract and not isinstance(kind, (ParameterType, Projection)):
         for declaration in checker.assumptions:

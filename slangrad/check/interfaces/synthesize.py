@@ -66,7 +66,7 @@ def _seen_from_inside(checker: Checker, kind: StructType, interface: InterfaceTy
 
 
 def _make(
-    checker: Checker, owner: ast.Struct, interface: InterfaceType, requirement: ast.Declaration
+    checker: Checker, owner: ast.StructDeclaration, interface: InterfaceType, requirement: ast.Declaration
 ) -> ast.Declaration | None:
     this = self_type(owner)
     if isinstance(requirement, ast.Constructor):
@@ -74,7 +74,7 @@ def _make(
     if not concrete_members(checker, this, requirement.name):
         return None
     seen = requirement_substitution(this, interface)
-    if isinstance(requirement, ast.Function):
+    if isinstance(requirement, ast.FunctionDeclaration):
         return _forwarding_method(checker, owner, this, seen, requirement)
     if getattr(requirement, "generics", None):
         return None
@@ -84,7 +84,7 @@ def _make(
 
 
 def _default_constructor(
-    checker: Checker, owner: ast.Struct, this: Type, requirement: ast.Constructor
+    checker: Checker, owner: ast.StructDeclaration, this: Type, requirement: ast.Constructor
 ) -> ast.Constructor | None:
     if requirement.parameters or concrete_members(checker, this, "__init"):
         return None
@@ -97,8 +97,12 @@ def _default_constructor(
 
 
 def _forwarding_method(
-    checker: Checker, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Function
-) -> ast.Function | None:
+    checker: Checker,
+    owner: ast.StructDeclaration,
+    this: Type,
+    seen: Bindings,
+    requirement: ast.FunctionDeclaration,
+) -> ast.FunctionDeclaration | None:
     wanted: FunctionInfo = checker.info(requirement)
     generics = [duplicate(parameter) for parameter in requirement.generics]
     seen = {**seen, **{theirs: self_argument(other) for theirs, other in zip(requirement.generics, generics)}}
@@ -114,7 +118,9 @@ def _forwarding_method(
     throws = None if wanted.throws is None else substitute(checker, wanted.throws, seen)
     value = call if throws is None or not _throws(checker, this, requirement.name) else ast.Try(span, call)
     result = substitute(checker, wanted.result, seen)
-    function = ast.Function(span, requirement.name, span, parameters, None, None, _returning(value), [])
+    function = ast.FunctionDeclaration(
+        span, requirement.name, span, parameters, None, None, _returning(value), []
+    )
     function.parent, function.modifiers, function.generics = owner, requirement.modifiers, generics
     for generic in generics:
         generic.parent = function
@@ -138,7 +144,7 @@ def _throws(checker: Checker, this: Type, name: str) -> bool:
 
 
 def _forwarding_subscript(
-    checker: Checker, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Subscript
+    checker: Checker, owner: ast.StructDeclaration, this: Type, seen: Bindings, requirement: ast.Subscript
 ) -> ast.Subscript | None:
     wanted: SubscriptInfo = checker.info(requirement)
     parameters = _parameters(checker, seen, requirement.parameters)
@@ -172,7 +178,9 @@ def _forwarding_accessor(
     return forwarding
 
 
-def _parameters(checker: Checker, seen: Bindings, wanted: list[ast.Parameter]) -> list[ast.Parameter]:
+def _parameters(
+    checker: Checker, seen: Bindings, wanted: list[ast.ParameterDeclaration]
+) -> list[ast.ParameterDeclaration]:
     parameters = []
     for required in wanted:
         info: ParameterInfo = checker.info(required)
@@ -182,13 +190,15 @@ def _parameters(checker: Checker, seen: Bindings, wanted: list[ast.Parameter]) -
     return parameters
 
 
-def _parameter(like: ast.Parameter, kind: Type, direction: str, no_diff: bool = False) -> ast.Parameter:
-    parameter = ast.Parameter(like.span, like.name, like.name_span, direction, None, None, [])
+def _parameter(
+    like: ast.ParameterDeclaration, kind: Type, direction: str, no_diff: bool = False
+) -> ast.ParameterDeclaration:
+    parameter = ast.ParameterDeclaration(like.span, like.name, like.name_span, direction, None, None, [])
     parameter.checked = ParameterInfo(kind, direction, no_diff)
     return parameter
 
 
-def _names(parameters: list[ast.Parameter]) -> list[ast.Expression]:
+def _names(parameters: list[ast.ParameterDeclaration]) -> list[ast.Expression]:
     return [ast.Name(parameter.span, parameter.name) for parameter in parameters]
 
 

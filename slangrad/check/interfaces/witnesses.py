@@ -135,7 +135,7 @@ def members_for(checker: Checker, kind: Type, interface: InterfaceType, name: st
 
 
 def is_type_declaration(declaration: ast.Declaration) -> bool:
-    return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
+    return isinstance(declaration, (ast.StructDeclaration, ast.EnumDeclaration, ast.TypeAlias, ast.Interface))
 
 
 def member_type(checker: Checker, member: LookupResult) -> Type:
@@ -236,7 +236,7 @@ def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | Non
     return kind if pattern is this else None
 
 
-WithGenerics = ast.Function | ast.Constructor | ast.Subscript
+WithGenerics = ast.FunctionDeclaration | ast.Constructor | ast.Subscript
 Accessed = ast.Property | ast.Subscript
 
 # --- Witnesses ----------------------------------------------------------------------------------------
@@ -317,7 +317,10 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
 
 
 def _compare_functions(
-    checker: Checker, requirement: ast.Function | ast.Constructor, seen: Bindings, member: LookupResult
+    checker: Checker,
+    requirement: ast.FunctionDeclaration | ast.Constructor,
+    seen: Bindings,
+    member: LookupResult,
 ) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
@@ -425,7 +428,7 @@ def _compare_variables(
 Comparison = Callable[[Checker, OfClass, Bindings, LookupResult], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
-    ast.Function: _compare_functions,
+    ast.FunctionDeclaration: _compare_functions,
     ast.Constructor: _compare_functions,
     ast.Property: _compare_properties,
     ast.Subscript: _compare_subscripts,
@@ -443,12 +446,12 @@ def check_conformance(checker: Checker, kind: Type, interface: InterfaceType, sp
         place = _unfit_member(checker, kind, interface) if len(missing) == 1 else None
         checker.error("E0411", f"'{kind}' does not conform to '{interface}'", place or span, note)
     for requirement in interface.declaration.members:
-        if isinstance(requirement, ast.Function) and has_body(requirement):
+        if isinstance(requirement, ast.FunctionDeclaration) and has_body(requirement):
             _check_override(checker, kind, interface, requirement)
 
 
 def _check_override(
-    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Function
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.FunctionDeclaration
 ) -> None:
     """An `override` of the type itself replaces the default."""
     reference = witness(checker, kind, interface, requirement)

@@ -24,14 +24,14 @@ from slangrad.check.model.types import (
     UINT16,
     UINT64,
     VOID,
-    Scalar,
+    ScalarType,
     Type,
     matrix,
     vector,
 )
 
 # fmt: off
-_SCALARS: dict[str, Scalar] = {
+_SCALARS: dict[str, ScalarType] = {
     **{scalar.name: scalar for scalar in SCALARS},
     "int32_t":    INT,   "uint32_t":   UINT,   "dword":    UINT,   "char":     INT8,   "byte":      UINT8,
     "float16_t":  HALF,  "float32_t":  FLOAT,  "float64_t": DOUBLE,

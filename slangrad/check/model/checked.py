@@ -31,7 +31,7 @@ class Form:  # The base of all forms of `Expression.ref`.
 @record
 class ThisValue(Form):  # `this`, explicit or implicit; as a base it replaces an expression.
     type: Type
-    captured: ast.Parameter | None = None  # in a lambda: what it has captured of the method around
+    captured: ast.ParameterDeclaration | None = None  # in a lambda: what it has captured of the method around
 
 # The base of a field, a method or a subscript: an expression, or an implicit `this`.
 Base = ast.Expression | ThisValue
@@ -48,7 +48,7 @@ class Constant(Form):
 
 @record
 class Local(Form):  # A local variable or a parameter, of this function or (in a lambda) of the enclosing one.
-    declaration: ast.Variable | ast.Parameter
+    declaration: ast.Variable | ast.ParameterDeclaration
 
 @record
 class Global(Form):  # A variable of a module, namespace or cbuffer, or a static member.
@@ -131,7 +131,7 @@ class FunctionCall(Form):
 
 @record
 class Default:  # An argument that was left out: `parameter.default`, under the substitution of the called function.
-    parameter: ast.Parameter
+    parameter: ast.ParameterDeclaration
 
 Argument = ast.Expression | Default
 
@@ -187,7 +187,7 @@ Part = ast.Expression | Construct | FieldDefault | Zero | FunctionCall
 
 @record
 class Closure(Form):  # A lambda expression: the captured variables become a value of the LambdaType `.type`.
-    function: ast.Function
+    function: ast.FunctionDeclaration
 
 # `expand f(each x)`: the pattern for each element of packs that are not known yet. What is expanded over known types
 # is copied instead, see expansions.py: `pieces` then take its place in a list.
@@ -296,7 +296,7 @@ class ParameterInfo:
 class FunctionInfo:
     this_type: Type | None
     mutating: bool
-    parameters: tuple[ast.Parameter, ...]
+    parameters: tuple[ast.ParameterDeclaration, ...]
     result: Type
     level: str = "none"
     no_diff_this: bool = False
@@ -305,7 +305,7 @@ class FunctionInfo:
     intrinsic: str | None = None
     math_function: str | None = None
     throws: Type | None = None
-    captures: list[ast.Variable | ast.Parameter] = field(default_factory=list)
+    captures: list[ast.Variable | ast.ParameterDeclaration] = field(default_factory=list)
     body_checked: bool = False
 
     @property
@@ -318,7 +318,7 @@ class FunctionInfo:
 @record
 class SubscriptInfo:  # Of a subscript or property; the latter has no parameters: the type of the element.
     this_type: Type | None
-    parameters: tuple[ast.Parameter, ...]
+    parameters: tuple[ast.ParameterDeclaration, ...]
     result: Type
 
     def __str__(self) -> str:

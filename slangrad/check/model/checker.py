@@ -71,25 +71,27 @@ class Checker:
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[ast.Declaration, Scope] = {}
         self.scopes_of_locals: dict[ast.Declaration, Scope] = {}
-        self.lambda_results: dict[ast.Function, Type] = {}  # of lambdas whose result a call converts
+        self.lambda_results: dict[
+            ast.FunctionDeclaration, Type
+        ] = {}  # of lambdas whose result a call converts
         self.member_tables: dict[ast.Declaration, dict[str, list[Declared]]] = {}
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}
         self.extension_homes: dict[ast.Extension, ModuleScope] = {}
         # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
-        self.derivative_functions: dict[str, list[ast.Function]] = {}
+        self.derivative_functions: dict[str, list[ast.FunctionDeclaration]] = {}
         # Conformances and members of types.
         self.generics: dict[object, GenericInfo] = {}
         self.bases: dict[ast.Declaration, list[InterfaceType]] = {}
         self.without_circles: set[ast.Interface] = set()
         self.partial_conformances: dict[Type, dict[InterfaceType, None]] = {}
-        self.tag_types: dict[ast.Enum, Type] = {}
+        self.tag_types: dict[ast.EnumDeclaration, Type] = {}
         self.case_positions: dict[ast.EnumCase, int] = {}  # of the cases of enums
         self.custom_derivatives: dict[ast.Declaration, DerivativeDeclarations] = {}
         # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
         self.instances_looked_at: set[object] = set()
-        self.synthesized: dict[object, ast.Struct] = {}
+        self.synthesized: dict[object, ast.StructDeclaration] = {}
         self.synthesized_members: dict[object, ast.Declaration | None] = {}
         self.view = VisibleExtensions(frozenset())
         # Queries in progress; checks that wait until declarations are complete; declarations whose `where` clauses
@@ -190,7 +192,7 @@ class Checker:
     @overload
     def info(self, declaration: ast.Variable) -> VariableInfo: ...
     @overload
-    def info(self, declaration: ast.Parameter) -> checked.ParameterInfo: ...
+    def info(self, declaration: ast.ParameterDeclaration) -> checked.ParameterInfo: ...
     @overload
     def info(self, declaration: ast.AnyFunction) -> FunctionInfo: ...
     @overload

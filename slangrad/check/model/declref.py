@@ -54,7 +54,7 @@ class DeclRef:
         arguments = [self.substitution.get(parameter, parameter.name) for parameter in generics]
         name = self.declaration.name + (arguments_text(arguments) if arguments else "")
         scope = self.declaration.parent
-        if isinstance(scope, (ast.Struct, ast.Enum)):
+        if isinstance(scope, (ast.StructDeclaration, ast.EnumDeclaration)):
             around = tuple(
                 self.substitution.get(parameter, parameter.name) for parameter in visible_parameters(scope)
             )

@@ -60,7 +60,7 @@ NONE = Plain("none_t")
 
 
 @record
-class Scalar(Type):
+class ScalarType(Type):
     """A builtin number or bool. `kind`: "bool", "int", "uint" or "float"; `bits`: 1, 8, 16, 32 or 64."""
 
     name: str
@@ -80,21 +80,21 @@ class Scalar(Type):
 
 
 # fmt: off
-BOOL   = Scalar("bool",     "bool",   1)
-INT8   = Scalar("int8_t",   "int",    8)
-INT16  = Scalar("int16_t",  "int",   16)
-INT    = Scalar("int",      "int",   32)
-INT64  = Scalar("int64_t",  "int",   64)
-UINT8  = Scalar("uint8_t",  "uint",   8)
-UINT16 = Scalar("uint16_t", "uint",  16)
-UINT   = Scalar("uint",     "uint",  32)
-UINT64 = Scalar("uint64_t", "uint",  64)
-HALF   = Scalar("half",     "float", 16)
-FLOAT  = Scalar("float",    "float", 32)
-DOUBLE = Scalar("double",   "float", 64)
-BFLOAT16  = Scalar("BFloat16",  "float", 16)
-FLOAT_E4M3 = Scalar("FloatE4M3", "float", 8)
-FLOAT_E5M2 = Scalar("FloatE5M2", "float", 8)
+BOOL   = ScalarType("bool",     "bool",   1)
+INT8   = ScalarType("int8_t",   "int",    8)
+INT16  = ScalarType("int16_t",  "int",   16)
+INT    = ScalarType("int",      "int",   32)
+INT64  = ScalarType("int64_t",  "int",   64)
+UINT8  = ScalarType("uint8_t",  "uint",   8)
+UINT16 = ScalarType("uint16_t", "uint",  16)
+UINT   = ScalarType("uint",     "uint",  32)
+UINT64 = ScalarType("uint64_t", "uint",  64)
+HALF   = ScalarType("half",     "float", 16)
+FLOAT  = ScalarType("float",    "float", 32)
+DOUBLE = ScalarType("double",   "float", 64)
+BFLOAT16  = ScalarType("BFloat16",  "float", 16)
+FLOAT_E4M3 = ScalarType("FloatE4M3", "float", 8)
+FLOAT_E5M2 = ScalarType("FloatE5M2", "float", 8)
 SMALL_FLOATS = (BFLOAT16, FLOAT_E4M3, FLOAT_E5M2)
 SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLOAT, DOUBLE, *SMALL_FLOATS)
 # fmt: on
@@ -102,14 +102,14 @@ SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLO
 
 def has_short_names(element: Type) -> bool:
     """Whether vectors and matrices of these elements have names as `float3`."""
-    return isinstance(element, Scalar) and element not in SMALL_FLOATS
+    return isinstance(element, ScalarType) and element not in SMALL_FLOATS
 
 
 # --- Types with parts ---------------------------------------------------------------------------------
 
 
 @record
-class Vector(Type):
+class VectorType(Type):
     element: Type
     count: Value
 
@@ -120,7 +120,7 @@ class Vector(Type):
 
 
 @record
-class Matrix(Type):
+class MatrixType(Type):
     """`rows` row vectors of `columns` elements."""
 
     element: Type
@@ -134,7 +134,7 @@ class Matrix(Type):
 
 
 @record
-class Array(Type):
+class ArrayType(Type):
     """`count` is None for `T[]`, whose length comes from an initializer."""
 
     element: Type
@@ -145,7 +145,7 @@ class Array(Type):
 
 
 @record
-class Pointer(Type):
+class PointerType(Type):
     element: Type
 
     def __str__(self) -> str:
@@ -245,12 +245,12 @@ class Nominal(Type):
 class StructType(Nominal):
     """`DifferentialPair<T>`, buffers and tensors are structs of the standard library, too."""
 
-    declaration: ast.Struct
+    declaration: ast.StructDeclaration
 
 
 @record
 class EnumType(Nominal):
-    declaration: ast.Enum
+    declaration: ast.EnumDeclaration
 
 
 @record
@@ -264,7 +264,7 @@ class InterfaceType(Nominal):
 class LambdaType(Nominal):
     """The type of one lambda expression: a struct of its captures with an `operator()`."""
 
-    declaration: ast.Function
+    declaration: ast.FunctionDeclaration
 
     def __str__(self) -> str:
         return f"lambda at {self.declaration.span.location}"
@@ -322,33 +322,33 @@ class ConjunctionType(Type):
 _TABLE: Interned[Type] = Interned()
 
 
-def vector(element: Type, count: Value) -> Vector:
-    return _intern(Vector, element, count)
+def vector(element: Type, count: Value) -> VectorType:
+    return _intern(VectorType, element, count)
 
 
-def matrix(element: Type, rows: Value, columns: Value) -> Matrix:
-    return _intern(Matrix, element, rows, columns)
+def matrix(element: Type, rows: Value, columns: Value) -> MatrixType:
+    return _intern(MatrixType, element, rows, columns)
 
 
-def array(element: Type, count: Value | None) -> Array:
-    return _intern(Array, element, count)
+def array(element: Type, count: Value | None) -> ArrayType:
+    return _intern(ArrayType, element, count)
 
 
-def pointer(element: Type) -> Pointer:
-    return _intern(Pointer, element)
+def pointer(element: Type) -> PointerType:
+    return _intern(PointerType, element)
 
 
 def stored(element: Type, rules: str) -> Type:
     """`element` by rules; its own rules about the same subject stay."""
     if isinstance(element, Stored):
         rules, element = join_rules(element.rules, rules), element.element
-    while isinstance(element, Array) and isinstance(element.element, Stored):
+    while isinstance(element, ArrayType) and isinstance(element.element, Stored):
         rules = join_rules(element.element.rules, rules)
         element = array(element.element.element, element.count)
     inner = element
-    while isinstance(inner, Array):
+    while isinstance(inner, ArrayType):
         inner = inner.element
-    if not isinstance(inner, Matrix) and not inner.abstract:
+    if not isinstance(inner, MatrixType) and not inner.abstract:
         rules = " ".join(word for word in rules.split() if word not in ORDERS.values())
     return _intern(Stored, element, rules) if rules else element
 
@@ -381,19 +381,21 @@ def tuple_of(elements: tuple[Type, ...]) -> Tuple:
 
 # By the names of the nodes that declare them.
 _NOMINAL: dict[str, type[Nominal]] = {
-    "Struct": StructType,
-    "Enum": EnumType,
+    "StructDeclaration": StructType,
+    "EnumDeclaration": EnumType,
     "Interface": InterfaceType,
-    "Function": LambdaType,
+    "FunctionDeclaration": LambdaType,
 }
-_SCOPES = ("Struct", "Enum", "Interface", "Extension")
+_SCOPES = ("StructDeclaration", "EnumDeclaration", "Interface", "Extension")
 _WITH_THIS = ("Interface", "Extension")
 
 
 @overload
-def nominal(declaration: ast.Struct, arguments: tuple[GenericArgument, ...] = ()) -> StructType: ...
+def nominal(
+    declaration: ast.StructDeclaration, arguments: tuple[GenericArgument, ...] = ()
+) -> StructType: ...
 @overload
-def nominal(declaration: ast.Enum, arguments: tuple[GenericArgument, ...] = ()) -> EnumType: ...
+def nominal(declaration: ast.EnumDeclaration, arguments: tuple[GenericArgument, ...] = ()) -> EnumType: ...
 @overload
 def nominal(declaration: ast.Interface, arguments: tuple[GenericArgument, ...] = ()) -> InterfaceType: ...
 @overload
@@ -532,13 +534,13 @@ def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
 
 def element_of(kind: Type) -> Type:
     """The scalar inside a vector or matrix; the type itself otherwise."""
-    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
+    return kind.element if isinstance(kind, (VectorType, MatrixType)) else kind
 
 
 def with_element(kind: Type, element: Type) -> Type:
     """The same shape with another element."""
-    if isinstance(kind, Vector):
+    if isinstance(kind, VectorType):
         return vector(element, kind.count)
-    if isinstance(kind, Matrix):
+    if isinstance(kind, MatrixType):
         return matrix(element, kind.rows, kind.columns)
     return element

@@ -22,15 +22,15 @@ from slangrad.check.interfaces.differentiable import field_declarations, tangent
 from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
 from slangrad.check.interfaces.witnesses import has_default
 from slangrad.check.model.checker import Checker
-from slangrad.check.model.types import STRING, EnumType, Scalar, Type
+from slangrad.check.model.types import STRING, EnumType, ScalarType, Type
 from slangrad.check.names.scopes import Scope, levels, this_type
 from slangrad.syntax import ast
 
-_FUNCTIONS = (ast.Function, ast.Constructor, ast.Accessor, ast.Subscript, ast.Property)
+_FUNCTIONS = (ast.FunctionDeclaration, ast.Constructor, ast.Accessor, ast.Subscript, ast.Property)
 _LOOPS = (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor)
-_TYPES = (ast.Struct, ast.Interface, ast.Extension, ast.Enum)
+_TYPES = (ast.StructDeclaration, ast.Interface, ast.Extension, ast.EnumDeclaration)
 
-Kinds = tuple[type[ast.Node], ...]
+Kinds = tuple[type[ast.SyntaxNode], ...]
 
 # fmt: off
 _MEANT: dict[str, tuple[str, Kinds]] = {
@@ -45,7 +45,7 @@ _MEANT: dict[str, tuple[str, Kinds]] = {
     ),                                                ("a function", _FUNCTIONS)),
     "OverloadRank":                                   ("a function", _FUNCTIONS),
     **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
-    **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.Enum,))),
+    **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.EnumDeclaration,))),
     "DerivativeMember":                               ("a field", (ast.Variable,)),
 }
 
@@ -93,7 +93,7 @@ def check_attributes(checker: Checker, node: ast.Declaration | ast.Statement) ->
             _check_other(checker, node, attribute)
 
 
-def _check_place(checker: Checker, node: ast.Node, attribute: ast.Attribute) -> None:
+def _check_place(checker: Checker, node: ast.SyntaxNode, attribute: ast.AttributeNode) -> None:
     place, kinds = _MEANT[attribute.name]
     if not isinstance(node, kinds):
         checker.error("E0208", f"[{attribute.name}] belongs before {place}", attribute.span)
@@ -107,21 +107,21 @@ def _check_place(checker: Checker, node: ast.Node, attribute: ast.Attribute) -> 
         checker.later.append(partial(_check_derivative_member, checker, node, attribute))
 
 
-def _stage(attribute: ast.Attribute) -> str:
+def _stage(attribute: ast.AttributeNode) -> str:
     argument = attribute.arguments[0] if attribute.arguments else None
     return argument.value.lower() if isinstance(argument, ast.StringLiteral) else ""
 
 
-def _is_requirement(node: ast.Node) -> bool:
+def _is_requirement(node: ast.SyntaxNode) -> bool:
     """A member of an interface that brings neither a body nor a primitive."""
     if not isinstance(node, ast.Declaration) or not isinstance(node.parent, ast.Interface):
         return False
     return not has_default(node) and node.attribute("intrinsic") is None
 
 
-def _check_derivative_member(checker: Checker, node: ast.Variable, attribute: ast.Attribute) -> None:
+def _check_derivative_member(checker: Checker, node: ast.Variable, attribute: ast.AttributeNode) -> None:
     """`[DerivativeMember(Differential.x)]` must name a field of the Differential."""
-    if not isinstance(node.parent, (ast.Struct, ast.Extension)):
+    if not isinstance(node.parent, (ast.StructDeclaration, ast.Extension)):
         checker.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
         return
     kind = checker.info(node).type
@@ -134,13 +134,15 @@ def _check_derivative_member(checker: Checker, node: ast.Variable, attribute: as
     if not isinstance(argument, (ast.Member, ast.Name)):
         checker.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
         return
-    owner = this_type(checker, node.parent) if isinstance(node.parent, ast.Struct) else None
+    owner = this_type(checker, node.parent) if isinstance(node.parent, ast.StructDeclaration) else None
     differential_type = None if owner is None else tangent(checker, owner)
     if differential_type is not None and not concrete_members(checker, differential_type, argument.name):
         checker.error("E0304", f"'{differential_type}' has no member '{argument.name}'", argument.span)
 
 
-def _check_other(checker: Checker, node: ast.Declaration | ast.Statement, attribute: ast.Attribute) -> None:
+def _check_other(
+    checker: Checker, node: ast.Declaration | ast.Statement, attribute: ast.AttributeNode
+) -> None:
     """One that the program declares. Else a name near a known one is misspelled; others may be for other compilers."""
     struct = attribute_struct(checker, node, attribute.name)
     meant = near(attribute.name, [*_MEANT, *_REFUSED], cutoff=0.75)
@@ -168,9 +170,9 @@ Constant = int | float | bool | str
 class UserAttribute:
     """An attribute where it is written, and the struct that declares it."""
 
-    node: ast.Attribute
+    node: ast.AttributeNode
     owner: ast.Declaration
-    struct: ast.Struct
+    struct: ast.StructDeclaration
 
     @property
     def fields(self) -> list[ast.Variable]:
@@ -185,14 +187,14 @@ def user_attributes(checker: Checker, owner: ast.Declaration) -> Iterator[UserAt
             yield UserAttribute(node, owner, struct)
 
 
-def attribute_struct(checker: Checker, owner: ast.Node, name: str) -> ast.Struct | None:
+def attribute_struct(checker: Checker, owner: ast.SyntaxNode, name: str) -> ast.StructDeclaration | None:
     """The struct that declares the attribute `name`, as seen from a declaration."""
     if not isinstance(owner, ast.Declaration) or owner.parent is None:
         return None
     scope: Scope = checker.scope_of(owner.parent)
     for level in levels(scope):
         for result in (*level.local(name + SUFFIX), *level.local(name)):
-            if isinstance(result.declaration, ast.Struct):
+            if isinstance(result.declaration, ast.StructDeclaration):
                 return result.declaration
     return None
 
@@ -215,9 +217,9 @@ def _check_arguments(checker: Checker, attribute: UserAttribute) -> None:
 def _fits(value: Constant | None, kind: Type) -> bool:
     if kind is STRING:
         return isinstance(value, str)
-    if isinstance(kind, Scalar) and kind.is_float:
+    if isinstance(kind, ScalarType) and kind.is_float:
         return isinstance(value, (int, float))
-    return isinstance(value, int) if isinstance(kind, (Scalar, EnumType)) else value is not None
+    return isinstance(value, int) if isinstance(kind, (ScalarType, EnumType)) else value is not None
 
 
 def value_of(checker: Checker, owner: ast.Declaration, node: ast.Expression) -> Constant | None:
@@ -245,7 +247,7 @@ def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
     if len(seen_by) > 1:
         message = f"'{node.name}' cannot be both '{seen_by[0]}' and '{seen_by[1]}'"
         checker.error("E0208", message, node.name_span, "leave one of them out")
-    if isinstance(node, ast.Struct) and node.keyword == "class":
+    if isinstance(node, ast.StructDeclaration) and node.keyword == "class":
         note = "write 'struct', whose objects are values"
         checker.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
     elif isinstance(node, ast.Variable) and node.bits is not None:
@@ -259,7 +261,7 @@ def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
 def _override(checker: Checker, node: ast.Declaration) -> None:
     """An interface of the type around must have something of the name."""
     owner = node.parent
-    if not isinstance(owner, (ast.Struct, ast.Extension, ast.Enum)):
+    if not isinstance(owner, (ast.StructDeclaration, ast.Extension, ast.EnumDeclaration)):
         checker.error("E0208", "'override' belongs before a member of a type", node.name_span)
         return
     interfaces = conformances(checker, this_type(checker, owner))

@@ -23,15 +23,15 @@ from slangrad.check.model.types import (
     ERROR,
     LAYOUTS,
     NULL,
-    Array,
+    ArrayType,
     EnumType,
-    Matrix,
-    Pointer,
-    Scalar,
+    MatrixType,
+    PointerType,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     array,
     is_pack,
     tuple_of,
@@ -68,12 +68,12 @@ def evaluate(checker: Checker, node: ast.Expression) -> Value | None:
 def _converted(checker: Checker, value: Value, target: Type) -> Value | None:
     if isinstance(target, EnumType):
         return value
-    if not isinstance(target, Scalar) or target.is_float:
+    if not isinstance(target, ScalarType) or target.is_float:
         return None
     return wrapped(value, target)
 
 
-def wrapped(value: Value, kind: Scalar) -> Value:
+def wrapped(value: Value, kind: ScalarType) -> Value:
     """A constant integer as a value of a type: bits that do not fit are lost."""
     if not isinstance(value, int):
         return value
@@ -111,7 +111,7 @@ def _bits_of_float(checker: Checker, form: checked.FunctionCall) -> Value | None
     if not isinstance(argument, ast.Expression) or argument.conversion is not None:
         return None
     kind, number = argument.type, _float(checker, argument)
-    if number is None or not isinstance(kind, Scalar):
+    if number is None or not isinstance(kind, ScalarType):
         return None
     try:
         bits = int.from_bytes(struct.pack(_FLOATS[kind.bits], number), "little")
@@ -135,7 +135,7 @@ def _float(checker: Checker, node: ast.Expression) -> float | None:
         number = _float(checker, form.operands[0])
         return None if number is None else -number
     if isinstance(form, checked.Convert):
-        if isinstance(form.operand.type, Scalar) and form.operand.type.is_float:
+        if isinstance(form.operand.type, ScalarType) and form.operand.type.is_float:
             return _float(checker, form.operand) if form.operand.conversion is None else None
         whole = evaluate(checker, form.operand) if form.operand.conversion is None else None
         if whole is None and isinstance(form.operand, ast.IntLiteral):
@@ -158,7 +158,7 @@ def _element(checker: Checker, form: checked.Element) -> Value | None:
     initial = None if declaration.initializer is None else declaration.initializer.ref
     if (
         not isinstance(initial, checked.Construct)
-        or not isinstance(initial.type, Array)
+        or not isinstance(initial.type, ArrayType)
         or not isinstance(index, int)
     ):
         return None
@@ -168,7 +168,7 @@ def _element(checker: Checker, form: checked.Element) -> Value | None:
 
 def _operator(checker: Checker, node: ast.Expression, form: checked.Operator) -> Value | None:
     value = _computed(checker, form.name, form.operands)
-    return value if value is None or not isinstance(node.type, Scalar) else wrapped(value, node.type)
+    return value if value is None or not isinstance(node.type, ScalarType) else wrapped(value, node.type)
 
 
 def _computed(checker: Checker, operator: str, nodes: Iterable[ast.Expression]) -> Value | None:
@@ -216,9 +216,9 @@ def _size_by_layout(checker: Checker, query: str, kind: Type, rules: Type) -> Va
 
 
 def _count(kind: Type) -> Value:
-    if isinstance(kind, (Vector, Array)) and kind.count is not None:
+    if isinstance(kind, (VectorType, ArrayType)) and kind.count is not None:
         return kind.count
-    if isinstance(kind, Matrix):
+    if isinstance(kind, MatrixType):
         return kind.rows
     if isinstance(kind, Tuple):
         return count_entries(kind.elements)
@@ -231,19 +231,19 @@ def layout(checker: Checker, kind: Type, rules: str = "") -> tuple[int, int]:
     """Size and alignment of a concrete type as in C; by other rules without the padding after it."""
     rules = "" if isinstance(kind, Tuple) else rules
     is_std, least = rules.startswith("std"), 16 if rules == "std140" else 1
-    if isinstance(kind, Scalar):
+    if isinstance(kind, ScalarType):
         size = 4 if rules and kind is BOOL else max(1, kind.bits // 8)
         return size, size
-    if isinstance(kind, Pointer) or kind is NULL:
+    if isinstance(kind, PointerType) or kind is NULL:
         return 8, 8
     if isinstance(kind, EnumType):
         return layout(checker, tag_type(checker, kind), rules)
-    if isinstance(kind, Matrix):
+    if isinstance(kind, MatrixType):
         return layout(checker, array(vector(kind.element, kind.columns), kind.rows), rules)
-    if isinstance(kind, (Vector, Array)):
+    if isinstance(kind, (VectorType, ArrayType)):
         size, alignment = layout(checker, kind.element, rules)
         count = kind.count if isinstance(kind.count, int) else 0
-        if isinstance(kind, Vector):
+        if isinstance(kind, VectorType):
             return size * count, size * (1, 2, 4, 4)[count - 1] if is_std else alignment
         alignment = max(alignment, least)
         return ((count - 1) * _aligned(size, alignment) + size if count else 0), alignment
@@ -258,7 +258,7 @@ def _record(checker: Checker, kinds: Iterable[Type], rules: str, least: int) -> 
     end, widest = 0, least
     for kind in kinds:
         size, alignment = layout(checker, kind, rules)
-        if rules.startswith("std") and isinstance(kind, (StructType, Array, Matrix)):
+        if rules.startswith("std") and isinstance(kind, (StructType, ArrayType, MatrixType)):
             size = _aligned(size, alignment)
         end, widest = _aligned(end, alignment) + size, max(widest, alignment)
     return end if rules else _aligned(end, widest), widest

@@ -33,13 +33,13 @@ from slangrad.check.model.meanings import (
 from slangrad.check.model.types import (
     ERROR,
     VOID,
-    Matrix,
-    Pointer,
-    Scalar,
+    MatrixType,
+    PointerType,
+    ScalarType,
     StructType,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     as_written,
     element_of,
     expanded_type,
@@ -56,7 +56,7 @@ from slangrad.check.names.scopes import Scope, enclosing_member_scope, levels
 from slangrad.check.names.unsupported import refused_member
 from slangrad.syntax import ast
 
-CALLABLE = (ast.Function, ast.Constructor)
+CALLABLE = (ast.FunctionDeclaration, ast.Constructor)
 
 
 def set_slots(node: ast.Expression, kind: Type, form: checked.Form) -> ValueMeaning:
@@ -86,7 +86,7 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
     kind = base_type if own else follow(scope.checker, base)
     if kind is ERROR:
         return fail(node)
-    if node.separator == "->" and not isinstance(base_type, Pointer):
+    if node.separator == "->" and not isinstance(base_type, PointerType):
         return refuse(
             scope,
             node,
@@ -110,7 +110,7 @@ def follow(checker: Checker, base: ast.Expression) -> Type:
     kind = value_type(base)
     if base.conversion is not None:
         return kind
-    if isinstance(kind, Pointer):
+    if isinstance(kind, PointerType):
         base.conversion = Conversion("dereference", unstored(kind.element))
         return unstored(kind.element)
     base.conversion = resource_of_handle(checker, kind)
@@ -123,7 +123,7 @@ def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
         message = f"'{node.name}' of '{kind}' is not supported"
         return refuse(scope, node, refusal.code, message, node.name_span, refusal.note)
     note = near(node.name, sorted(member_names(scope.checker, kind)))
-    if isinstance(kind, (Vector, Matrix)):
+    if isinstance(kind, (VectorType, MatrixType)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
     return refuse(
         scope, node, "E0304", f"'{as_written(kind)}' has no member '{node.name}'", node.name_span, note
@@ -251,7 +251,7 @@ def _parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: B
     return set_slots(node, kind, checked.Local(member.declaration))
 
 
-def note_capture(scope: Scope, declaration: ast.Variable | ast.Parameter) -> None:
+def note_capture(scope: Scope, declaration: ast.Variable | ast.ParameterDeclaration) -> None:
     """A lambda that uses a variable from around it captures it."""
     body = scope.body
     while body is not None and is_lambda(body.declaration):
@@ -288,7 +288,7 @@ def _nominal(scope: Scope, node: ast.Expression, member: LookupResult, base: Bas
     declaration = member.declaration
     if declaration.generics:
         return GenericMeaning(declaration, member.substitution)
-    if isinstance(declaration, ast.Struct) and declaration.alias is not None:
+    if isinstance(declaration, ast.StructDeclaration) and declaration.alias is not None:
         return TypeMeaning(scope.checker.resolve_type(scope.checker.scope_of(declaration), declaration.alias))
     return TypeMeaning(member_type(scope.checker, member))
 
@@ -320,11 +320,11 @@ DeclaredRule = Callable[[Scope, ast.Expression, LookupResult, Base | None], Mean
 
 _DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
     ast.Variable: _variable,
-    ast.Parameter: _parameter,
+    ast.ParameterDeclaration: _parameter,
     ast.Property: _property,
     ast.EnumCase: _enum_case,
-    ast.Struct: _nominal,
-    ast.Enum: _nominal,
+    ast.StructDeclaration: _nominal,
+    ast.EnumDeclaration: _nominal,
     ast.Interface: _nominal,
     ast.TypeAlias: _nominal,
     ast.AssociatedType: _associated,
@@ -350,7 +350,7 @@ def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
     if body is scope.body:
         return checked.ThisValue(body.info.this_type)
     if body.captured is None:
-        body.captured = ast.Parameter(span, "this", span, "in", None, None, [])
+        body.captured = ast.ParameterDeclaration(span, "this", span, "in", None, None, [])
         body.captured.parent = body.declaration
         body.captured.checked = checked.ParameterInfo(body.info.this_type, "in")
     note_capture(scope, body.captured)
@@ -358,7 +358,7 @@ def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
 
 
 def is_lambda(declaration: ast.Declaration) -> bool:
-    return isinstance(declaration, ast.Function) and not declaration.name
+    return isinstance(declaration, ast.FunctionDeclaration) and not declaration.name
 
 
 # --- Members of builtin types -------------------------------------------------------------------------
@@ -368,8 +368,8 @@ _MATRIX_PARTS = re.compile(r"(?:_m[0-3][0-3]){1,4}|(?:_[1-4][1-4]){1,4}")
 BuiltinForm = tuple[Type, checked.Form]
 
 
-def _vector_member(name: str, kind: Vector | Scalar, base: Base) -> BuiltinForm | None:
-    count = kind.count if isinstance(kind, Vector) else 1
+def _vector_member(name: str, kind: VectorType | ScalarType, base: Base) -> BuiltinForm | None:
+    count = kind.count if isinstance(kind, VectorType) else 1
     components = swizzle_components(name, count if isinstance(count, int) else 4)
     return None if components is None else _swizzle(element_of(kind), components, base)
 
@@ -389,7 +389,7 @@ def swizzle_components(name: str, size: int) -> tuple[tuple[int, ...], ...] | No
     return None
 
 
-def _matrix_member(name: str, kind: Matrix, base: Base) -> BuiltinForm | None:
+def _matrix_member(name: str, kind: MatrixType, base: Base) -> BuiltinForm | None:
     if not _MATRIX_PARTS.fullmatch(name):
         return None
     first = 0 if name.startswith("_m") else 1
@@ -415,8 +415,8 @@ def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
 
 
 _BUILTIN_MEMBERS: dict[type[Type], Callable[[str, OfClass, Base], BuiltinForm | None]] = {
-    Vector: _vector_member,
-    Scalar: _vector_member,
-    Matrix: _matrix_member,
+    VectorType: _vector_member,
+    ScalarType: _vector_member,
+    MatrixType: _matrix_member,
     Tuple: _tuple_member,
 }

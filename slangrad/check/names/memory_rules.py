@@ -18,7 +18,7 @@ from slangrad.check.model.types import (
     ORDERS,
     Nominal,
     ParameterType,
-    Pointer,
+    PointerType,
     Stored,
     StructType,
     Type,
@@ -38,7 +38,7 @@ def order_of(checker: Checker, modifier: str) -> str:
     return ORDERS[modifier] if modifier == "column_major" or checker.options.column_major else ""
 
 
-def as_usual(checker: Checker, node: ast.Node, kind: Type) -> Type:
+def as_usual(checker: Checker, node: ast.SyntaxNode, kind: Type) -> Type:
     """A type for memory, with the default rule for its matrices: that of the option, in a program's own text.
     Matrices in the library's tensors, and those that a call passes, are stored by rows."""
     source = node.span.source
@@ -119,7 +119,9 @@ def rules_of_place(checker: Checker, place: checked.Base) -> str:
         return _rules_behind(value_type(form.pointer))
     if isinstance(form, checked.Element):
         behind = value_type(form.base)
-        return _rules_behind(behind) if isinstance(behind, Pointer) else rules_of_place(checker, form.base)
+        return (
+            _rules_behind(behind) if isinstance(behind, PointerType) else rules_of_place(checker, form.base)
+        )
     if isinstance(form, checked.Field):
         rules_of_field: str = checker.info(form.reference.declaration).rules
         around = rules_of_place(checker, form.base).split()
@@ -135,7 +137,7 @@ def rules_of_place(checker: Checker, place: checked.Base) -> str:
 
 
 def _rules_behind(kind: Type) -> str:
-    return rules_of(kind.element) if isinstance(kind, Pointer) else ""
+    return rules_of(kind.element) if isinstance(kind, PointerType) else ""
 
 
 def _rules_of_elements(form: checked.SubscriptAccess) -> str:

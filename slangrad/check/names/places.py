@@ -15,7 +15,7 @@ from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.check.model import checked
 from slangrad.check.model.checker import Checker
-from slangrad.check.model.types import Pointer, Type
+from slangrad.check.model.types import PointerType, Type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
@@ -68,7 +68,7 @@ def _this(scope: Scope) -> str | None:
         marked and marked.is_marked("nonmutating") for marked in (function, function.parent)
     ):
         return None
-    if isinstance(body.declaration, ast.Function) and not body.declaration.name:
+    if isinstance(body.declaration, ast.FunctionDeclaration) and not body.declaration.name:
         return "'this' is captured by a lambda, which sees a copy"
     return "'this' is read-only in a method that is not [mutating]"
 
@@ -81,7 +81,7 @@ def _local(scope: Scope, form: checked.Local) -> str | None:
         return f"'{declaration.name}' ends with the accessor"
     if scope.body is not None and declaration in scope.body.info.captures:
         return f"'{declaration.name}' is captured by a lambda, which sees a copy"
-    if isinstance(declaration, ast.Parameter):
+    if isinstance(declaration, ast.ParameterDeclaration):
         constant = declaration.direction == "constref" or declaration.has("const")
         return f"the parameter '{declaration.name}' is read-only" if constant else None
     if scope.checker.info(declaration).mutable:
@@ -177,7 +177,7 @@ _RULES: dict[type[checked.Form], Callable[[Scope, OfClass], str | None]] = {
     checked.PartOfPack: lambda scope, form: not_a_place(scope, form.base),
     checked.Expansion: lambda scope, form: not_a_place(scope, form.pattern),
     checked.Element: lambda scope, form: (
-        None if isinstance(value_type(form.base), Pointer) else not_a_place(scope, form.base)
+        None if isinstance(value_type(form.base), PointerType) else not_a_place(scope, form.base)
     ),
     checked.Swizzle: _swizzle,
     checked.PropertyAccess: _accessed,

@@ -149,7 +149,7 @@ def _meaning_of(scope: Scope, node: ast.Name, results: list[LookupResult]) -> Me
     spaces = [result.declaration for result in results if isinstance(result.declaration, ast.Namespace)]
     if spaces:
         return NamespaceMeaning(spaces)
-    first = results[-1 if isinstance(results[0].declaration, (ast.Variable, ast.Parameter)) else 0]
+    first = results[-1 if isinstance(results[0].declaration, (ast.Variable, ast.ParameterDeclaration)) else 0]
     of_object = isinstance(first.declaration, (ast.Variable, ast.Property)) and _has_object(first)
     base = this_value(scope, node.span) if of_object else None
     if first.is_member:
@@ -365,7 +365,7 @@ def _generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | N
 
 def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None:
     """`f<A & B>` and `f<a[3]>` are parsed as types, but A and a may be values."""
-    if not isinstance(node, (ast.ConjunctionExpression, ast.ArrayType)):
+    if not isinstance(node, (ast.ConjunctionExpression, ast.ArrayTypeExpression)):
         return None
     first = node.left if isinstance(node, ast.ConjunctionExpression) else node.element
     with scope.checker.silence():
@@ -396,7 +396,7 @@ def _paren(scope: Scope, node: ast.Paren) -> Meaning:
     return meaning
 
 
-def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
+def _array_type(scope: Scope, node: ast.ArrayTypeExpression) -> Meaning:
     element = resolve_stored(scope, node.element)
     if element is ERROR:
         return FAILED
@@ -411,12 +411,12 @@ def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
     return TypeMeaning(array_of(element, count))
 
 
-def _pointer_type(scope: Scope, node: ast.PointerType) -> Meaning:
+def _pointer_type(scope: Scope, node: ast.PointerTypeExpression) -> Meaning:
     element = resolve_stored(scope, node.element)
     return FAILED if element is ERROR else TypeMeaning(pointer(as_usual(scope.checker, node, element)))
 
 
-def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
+def _optional_type(scope: Scope, node: ast.OptionalTypeExpression) -> Meaning:
     element = resolve_type(scope, node.element)
     return FAILED if element is ERROR else TypeMeaning(library_type(scope.checker, "Optional", element))
 
@@ -500,9 +500,9 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.GenericApplication: _generic,
     ast.ThisType: _this_type,
     ast.Paren: _paren,
-    ast.ArrayType: _array_type,
-    ast.PointerType: _pointer_type,
-    ast.OptionalType: _optional_type,
+    ast.ArrayTypeExpression: _array_type,
+    ast.PointerTypeExpression: _pointer_type,
+    ast.OptionalTypeExpression: _optional_type,
     ast.ConjunctionExpression: _conjunction,
     ast.TupleExpression: _tuple_type,
     ast.FunctionTypeExpression: _function_type,

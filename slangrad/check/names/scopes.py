@@ -41,7 +41,7 @@ class Body:
         default_factory=list
     )  # of a lambda, whose result is inferred
     outer: Body | None = None
-    captured: ast.Parameter | None = None  # `this` as lambdas inside capture it
+    captured: ast.ParameterDeclaration | None = None  # `this` as lambdas inside capture it
     refers: bool = False  # the result of a `ref` accessor is being checked
     assigned: set[ast.Declaration] = field(default_factory=set)  # variables that something may store into
 
@@ -135,7 +135,7 @@ class MemberScope(Scope):
 class AppliedScope(MemberScope):
     """Inside `__func_extension __apply(Type::method)`, a method of the type. Its generics are another level."""
 
-    def __init__(self, checker: Checker, parent: Scope, owner: ast.Function, this: Type) -> None:
+    def __init__(self, checker: Checker, parent: Scope, owner: ast.FunctionDeclaration, this: Type) -> None:
         Scope.__init__(self, checker, parent, owner)
         self._this = this
 
@@ -169,7 +169,7 @@ class ModuleScope(Scope):
         self.imports: list[ModuleScope] = []
         self.linked: dict[ModuleScope, set[str]] = {}  # linked modules, and their visible names
         self.is_page = False  # the text around a call
-        self.enums: list[ast.Enum] = []
+        self.enums: list[ast.EnumDeclaration] = []
         self.guarded = False  # states visibility: declarations that are not public stay inside
         self.view = checker.view
         self.extends = False  # declares extensions
@@ -184,12 +184,12 @@ class ModuleScope(Scope):
                 self.linked.setdefault(scope, set()).update(names)
         self.is_page = True
 
-    def add_file(self, module: ast.Module) -> None:
+    def add_file(self, module: ast.ModuleDeclaration) -> None:
         """Enter the declarations of one file."""
         for member in all_members(module):
             if not isinstance(member, (ast.Import, ast.IncludeModule, ast.Using)):
                 self.add(member)
-            if isinstance(member, ast.Enum):
+            if isinstance(member, ast.EnumDeclaration):
                 self.enums.append(member)
             self.guarded |= member.has("public")
         self.guarded |= module.module_name is not None
@@ -246,9 +246,11 @@ def is_exported(declaration: ast.Declaration) -> bool:
 def seen_inside(declaration: ast.Declaration) -> Bindings:
     """The substitution of a declaration in its own scope: the generics around it are themselves."""
     parent = declaration.parent
-    if isinstance(declaration, (ast.Variable, ast.Parameter, ast.TypeParameter, ast.ValueParameter)):
+    if isinstance(
+        declaration, (ast.Variable, ast.ParameterDeclaration, ast.TypeParameter, ast.ValueParameter)
+    ):
         return {}
-    if parent is None or isinstance(parent, (ast.Module, ast.Namespace)):
+    if parent is None or isinstance(parent, (ast.ModuleDeclaration, ast.Namespace)):
         return {}
     return identity(parent)
 
@@ -310,7 +312,7 @@ def _make_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
     if outer is None:
         assert declaration.parent is not None, "the scope of a module is made when it is loaded"
         outer = scope_of(checker, declaration.parent)
-    if isinstance(declaration, (ast.Struct, ast.Interface, ast.Extension, ast.Enum)):
+    if isinstance(declaration, (ast.StructDeclaration, ast.Interface, ast.Extension, ast.EnumDeclaration)):
         return MemberScope(checker, outer, declaration)
     if isinstance(declaration, ast.Namespace):
         return NamespaceScope(checker, outer, declaration)
@@ -318,12 +320,14 @@ def _make_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)
     target = declaration.attribute(ast.APPLY_OF)
-    if target is None or not isinstance(declaration, ast.Function):
+    if target is None or not isinstance(declaration, ast.FunctionDeclaration):
         return scope
     return _applied(checker, scope, declaration, target)
 
 
-def _applied(checker: Checker, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
+def _applied(
+    checker: Checker, scope: Scope, declaration: ast.FunctionDeclaration, target: ast.AttributeNode
+) -> Scope:
     named = target.arguments[0] if len(target.arguments) == 1 else None
     if not isinstance(named, ast.Member):
         return scope

@@ -20,7 +20,7 @@ from slangrad.base.source import SourceFile
 from slangrad.check.interfaces.lookup import BASE, interface_bases, nested
 from slangrad.check.model import checked
 from slangrad.check.model.checker import Checker
-from slangrad.check.model.types import BOOL, Scalar, StructType
+from slangrad.check.model.types import BOOL, ScalarType, StructType
 from slangrad.check.names.scopes import ModuleScope, Scope, levels
 from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import duplicate
@@ -31,7 +31,7 @@ PREFIX = "__bits"  # of the names of words
 
 def complete_structs(checker: Checker, members: Iterable[ast.Declaration]) -> None:
     """Give their fields to all structs among declarations, and in them."""
-    structs = [member for member in nested(members) if isinstance(member, ast.Struct)]
+    structs = [member for member in nested(members) if isinstance(member, ast.StructDeclaration)]
     for struct in structs:
         if any(_bits_of(member) is not None for member in struct.members):
             _pack(checker, struct)
@@ -48,13 +48,13 @@ class Word:
     """Fields with their types and widths that share a word."""
 
     name: str
-    fields: list[tuple[ast.Variable, Scalar, int]] = field(default_factory=list)
+    fields: list[tuple[ast.Variable, ScalarType, int]] = field(default_factory=list)
 
     @property
     def used(self) -> int:
         return sum(width for _, _, width in self.fields)
 
-    def size(self, another: Scalar | None = None) -> int:
+    def size(self, another: ScalarType | None = None) -> int:
         kinds = [kind for _, kind, _ in self.fields] + ([another] if another is not None else [])
         return max((8 if kind is BOOL else kind.bits for kind in kinds), default=8)
 
@@ -66,7 +66,7 @@ def is_word(declaration: ast.Declaration) -> bool:
 
 def is_bit_field(declaration: ast.Declaration) -> bool:
     """Whether a property is a bit field in the text."""
-    if not isinstance(declaration, ast.Property) or not isinstance(declaration.parent, ast.Struct):
+    if not isinstance(declaration, ast.Property) or not isinstance(declaration.parent, ast.StructDeclaration):
         return False
     source = declaration.span.source
     return any(is_word(member) and member.span.source is source for member in declaration.parent.members)
@@ -76,7 +76,7 @@ def _bits_of(member: ast.Declaration) -> ast.Expression | None:
     return member.bits if isinstance(member, ast.Variable) else None
 
 
-def _pack(checker: Checker, owner: ast.Struct) -> None:
+def _pack(checker: Checker, owner: ast.StructDeclaration) -> None:
     members: list[ast.Declaration] = []
     word, count = Word(f"{PREFIX}0"), 0
     for member in owner.members:
@@ -103,12 +103,14 @@ def _pack(checker: Checker, owner: ast.Struct) -> None:
     checker.member_tables.pop(owner, None)
 
 
-def _measured(checker: Checker, owner: ast.Struct, member: ast.Variable) -> tuple[Scalar, int] | None:
+def _measured(
+    checker: Checker, owner: ast.StructDeclaration, member: ast.Variable
+) -> tuple[ScalarType, int] | None:
     """The type and width of a bit field; None after an error."""
     assert member.value_type is not None and member.bits is not None
     scope = checker.scope_of(owner)
     kind, width = checker.resolve_type(scope, member.value_type), checker.constant(scope, member.bits)
-    if not isinstance(kind, Scalar) or kind.is_float:
+    if not isinstance(kind, ScalarType) or kind.is_float:
         checker.error(
             "E0323", f"a field of bits must be a whole number, not '{kind}'", member.value_type.span
         )
@@ -120,7 +122,7 @@ def _measured(checker: Checker, owner: ast.Struct, member: ast.Variable) -> tupl
     return kind, width
 
 
-def _declared(checker: Checker, owner: ast.Struct, word: Word) -> list[ast.Declaration]:
+def _declared(checker: Checker, owner: ast.StructDeclaration, word: Word) -> list[ast.Declaration]:
     size = word.size()
     lines = [f"internal uint{size}_t {word.name};"]
     low = 0
@@ -136,12 +138,12 @@ def _declared(checker: Checker, owner: ast.Struct, word: Word) -> list[ast.Decla
     return _parsed(checker, owner, "\n".join(lines))
 
 
-def _parsed(checker: Checker, owner: ast.Struct, text: str) -> list[ast.Declaration]:
+def _parsed(checker: Checker, owner: ast.StructDeclaration, text: str) -> list[ast.Declaration]:
     """Members from Slang text, at the place of their struct."""
     source = SourceFile(f"{owner.name} ({owner.name_span.location})", f"struct Fields {{ {text} }}")
     reporter = Reporter()
     (struct,) = parse_module(source, reporter, checker.options).members
-    assert isinstance(struct, ast.Struct) and not reporter.has_errors, text
+    assert isinstance(struct, ast.StructDeclaration) and not reporter.has_errors, text
     for member in struct.members:
         member.parent = owner
     return struct.members
@@ -150,11 +152,11 @@ def _parsed(checker: Checker, owner: ast.Struct, text: str) -> list[ast.Declarat
 # --- Bases ----------------------------------------------------------------------------------------------
 
 
-def _has_base(owner: ast.Struct) -> bool:
+def _has_base(owner: ast.StructDeclaration) -> bool:
     return any(member.name == BASE for member in owner.members[:1])
 
 
-def _add_base(checker: Checker, owner: ast.Struct) -> None:
+def _add_base(checker: Checker, owner: ast.StructDeclaration) -> None:
     node = owner.bases[0]
     if not _may_be_struct(checker.scope_of(owner), node):
         return
@@ -171,7 +173,7 @@ def _add_base(checker: Checker, owner: ast.Struct) -> None:
     checker.member_tables.pop(owner, None)
 
 
-def inherits(kind: StructType, owner: ast.Struct) -> bool:
+def inherits(kind: StructType, owner: ast.StructDeclaration) -> bool:
     """Whether a type is one of this struct, or of one that inherits from it."""
     declaration = kind.declaration
     while declaration is not owner:
@@ -197,4 +199,6 @@ def _may_be_struct(scope: Scope, node: ast.Expression) -> bool:
             declarations += [
                 declaration for imported in level.imports for declaration in imported.names.get(node.name, [])
             ]
-    return any(isinstance(declaration, (ast.Struct, ast.TypeAlias)) for declaration in declarations)
+    return any(
+        isinstance(declaration, (ast.StructDeclaration, ast.TypeAlias)) for declaration in declarations
+    )

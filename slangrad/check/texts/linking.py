@@ -17,39 +17,41 @@ from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
 
-def is_open(declared: ast.Node) -> bool:
+def is_open(declared: ast.SyntaxNode) -> bool:
     """Whether a declaration needs a definition in another module."""
     if not isinstance(declared, ast.Declaration) or not declared.has("extern"):
         return False
-    if isinstance(declared, ast.Function):
+    if isinstance(declared, ast.FunctionDeclaration):
         return declared.body is None
     if isinstance(declared, ast.Variable):
         return declared.initializer is None and declared.has("static")
-    return isinstance(declared, ast.Struct) and not declared.has_body and declared.alias is None
+    return isinstance(declared, ast.StructDeclaration) and not declared.has_body and declared.alias is None
 
 
-def open_names(files: Sequence[ast.Module]) -> dict[str, ast.Declaration]:
+def open_names(files: Sequence[ast.ModuleDeclaration]) -> dict[str, ast.Declaration]:
     """The open declarations of a module's files, without functions that are declared first and defined later."""
     members = [member for part in files for member in part.members]
     bodies = {
-        member.name for member in members if isinstance(member, ast.Function) and member.body is not None
+        member.name
+        for member in members
+        if isinstance(member, ast.FunctionDeclaration) and member.body is not None
     }
     opened = [member for member in members if is_open(member)]
     return {
         declaration.name: declaration
         for declaration in opened
-        if not (isinstance(declaration, ast.Function) and declaration.name in bodies)
+        if not (isinstance(declaration, ast.FunctionDeclaration) and declaration.name in bodies)
     }
 
 
-def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
+def named_from(root: ast.SyntaxNode, files: Iterable[ast.ModuleDeclaration]) -> set[str]:
     """All names that may matter for a function: those in its text, in functions and values of these names, and in
     all other declarations of the files.
     """
-    by_name: dict[str, list[ast.Node]] = {}
+    by_name: dict[str, list[ast.SyntaxNode]] = {}
     pending = [root]
     for member in (declared for part in files for declared in part.members):
-        if isinstance(member, (ast.Function, ast.Variable)):
+        if isinstance(member, (ast.FunctionDeclaration, ast.Variable)):
             by_name.setdefault(member.name, []).append(member)
         elif not is_open(member):
             pending.append(member)
@@ -63,13 +65,13 @@ def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
     return names
 
 
-def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
+def can_be_linked(declared: ast.SyntaxNode, names: Iterable[str]) -> bool:
     """Whether a declaration gives way to one of these names in another module."""
-    kinds = (ast.Variable, ast.Struct, ast.Function)
+    kinds = (ast.Variable, ast.StructDeclaration, ast.FunctionDeclaration)
     return isinstance(declared, kinds) and declared.has("extern") and declared.name in names
 
 
-def exported_names(files: Iterable[ast.Module]) -> tuple[str, ...]:
+def exported_names(files: Iterable[ast.ModuleDeclaration]) -> tuple[str, ...]:
     """The exports of a module's files by name."""
     members = [member for part in files for member in part.members]
     return tuple(member.name for member in members if member.has("export"))

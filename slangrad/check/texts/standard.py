@@ -50,7 +50,7 @@ NAMES = {  # parts that are read for texts that mention them
 }
 
 
-def files(store: Store) -> list[ast.Module]:
+def files(store: Store) -> list[ast.ModuleDeclaration]:
     """Modules for one program. Parsed modules come from the store, or are put there."""
     stems = (path.stem for path in sorted(STD.glob("*.slang")))
     return _modules(tuple(stem for stem in stems if stem not in ON_REQUEST | NAMES.keys()), store)
@@ -65,18 +65,18 @@ def parts_named_in(texts: Iterable[str]) -> set[str]:
     return named | {"texel", "texel_format", "texture"} if "texture_more" in named else named
 
 
-def parts(names: Iterable[str], store: Store) -> list[ast.Module]:
+def parts(names: Iterable[str], store: Store) -> list[ast.ModuleDeclaration]:
     """The modules of such parts."""
     return _modules(tuple(sorted(names)), store)
 
 
-def imported(path: Path, store: Store) -> ast.Module:
+def imported(path: Path, store: Store) -> ast.ModuleDeclaration:
     """A file of the library that a program imports."""
     (module,) = _modules((path.relative_to(STD).with_suffix("").as_posix(),), store)
     return module
 
 
-def _modules(stems: tuple[str, ...], store: Store) -> list[ast.Module]:
+def _modules(stems: tuple[str, ...], store: Store) -> list[ast.ModuleDeclaration]:
     sources = [_source(stem) for stem in stems]
     if stems not in _PARSED:
         _PARSED[stems] = _parsed(sources, store)

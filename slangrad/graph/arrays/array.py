@@ -455,6 +455,11 @@ def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Operand) 
         if name.startswith("logical"):
             x, dtype = x.astype(bool), BOOL
         return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
+    if method == "outer":
+        a, b = map(lifted, inputs)
+        return of_ufunc(ufunc, "__call__", a.reshape(*a.shape, *(1,) * b.ndim), b, dtype=dtype, **kwargs)
+    if method == "accumulate" and ufunc is np.add:
+        return FUNCTIONS[np.cumsum](*inputs, **{"axis": 0, "dtype": dtype, **kwargs})
     if method != "__call__":
         raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
     refuse(name, **kwargs)

@@ -20,10 +20,11 @@ from slangrad.graph.ir.node import make
 
 @implements(np.einsum)
 def einsum(letters: str, *arrays: object, optimize: object = False, **_: object) -> Array:
-    """np.einsum; each letter stands at most once in an operand. GraphError: E1040 for diagonals, E1042 where shapes do
-    not fit."""
+    """np.einsum. GraphError: E1040 for names of axes that are no letters, E1042 where shapes do not fit."""
     operands = [lifted(array) for array in arrays]
     ins, out = _parsed(letters, operands)
+    for k, names in enumerate(ins):
+        ins[k], operands[k] = _diagonal(names, operands[k])
     sizes: dict[str, int] = {}
     for names, x in zip(ins, operands, strict=True):
         for name, n in zip(names, x.shape, strict=True):
@@ -65,8 +66,8 @@ def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
     more = "".join(sorted({*ascii_letters}.difference(letters)))[: max(0, *rest)]
     ins = [n.replace("...", more[len(more) - max(0, k) :], 1) for n, k in zip(ins, rest, strict=True)]
     left, out = ",".join(ins), out.replace("...", more, 1)
-    if not all(map(str.isalpha, "".join((*ins, out)))) or any(len(set(names)) != len(names) for names in ins):
-        raise GraphError("E1040", f"einsum '{letters}': diagonals and digits cannot be traced")
+    if not all(map(str.isalpha, "".join((*ins, out)))):
+        raise GraphError("E1040", f"einsum '{letters}': names of axes other than letters cannot be traced")
     if any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
         raise misfit
     if not arrow:
@@ -75,6 +76,19 @@ def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
         message = f"einsum '{letters}': each letter of the result stands once, and in an operand; '...' stays"
         raise GraphError("E1042", message)
     return ins, out
+
+
+def _diagonal(names: str, x: Array) -> tuple[str, Array]:
+    """An operand with each letter once: letters that stand twice are a diagonal."""
+    for name in dict.fromkeys(names):
+        while names.count(name) > 1:
+            i = names.index(name)
+            j = names.index(name, i + 1)
+            if x.shape[i] != x.shape[j]:
+                message = f"einsum: the diagonal '{name}' of shape {x.shape} has axes of other sizes"
+                raise GraphError("E1042", message)
+            x, names = x.diagonal(0, i, j), names[:i] + names[i + 1 : j] + names[j + 1 :] + name
+    return names, x
 
 
 def _pair(left: str, right: str, out: str, a: Array, b: Array) -> Array:

@@ -292,6 +292,8 @@ _TABLE = (
     _map("bitwise_or",   "{T}({0} | {1})"),
     _map("bitwise_xor",  "{T}({0} ^ {1})"),
     _map("invert",       "{T}(~{0})"),
+    _map("left_shift",   "left_shift({0}, {1})"),
+    _map("right_shift",  "right_shift({0}, {1})"),
     _map("isnan",        "isnan({0})"),
     _map("isinf",        "isinf({0})"),
     _map("isfinite",     "isfinite({0})"),

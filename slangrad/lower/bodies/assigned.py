@@ -18,7 +18,7 @@ from slangrad.syntax.ast.walk import walk
 WRITTEN = ("out", "inout", "ref")
 
 
-def assigned_variables(program: CheckedProgram, *nodes: ast.Node | None) -> set[Key]:
+def assigned_variables(program: CheckedProgram, *nodes: ast.SyntaxNode | None) -> set[Key]:
     keys: set[Key] = set()
     for start in nodes:
         for node in walk(start) if start is not None else ():
@@ -26,7 +26,7 @@ def assigned_variables(program: CheckedProgram, *nodes: ast.Node | None) -> set[
     return keys
 
 
-def _roots(program: CheckedProgram, node: ast.Node) -> Iterator[Key]:
+def _roots(program: CheckedProgram, node: ast.SyntaxNode) -> Iterator[Key]:
     form = node.ref if isinstance(node, ast.Expression) else None
     if isinstance(form, (checked.Assignment, checked.Update)):
         yield from _root(form.place)

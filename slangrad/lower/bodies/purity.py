@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.check.model.types import Pointer
+from slangrad.check.model.types import PointerType
 from slangrad.check.names.places import value_type
 from slangrad.ir.ops.core import Op, Region, Value, walk
 from slangrad.ir.ops.effects import is_pure
@@ -114,4 +114,4 @@ def _is_written(f: Frame, form: checked.Global, seen: Substitution) -> bool:
 
 
 def _is_pointer(base: checked.Base) -> bool:
-    return not isinstance(base, checked.ThisValue) and isinstance(value_type(base), Pointer)
+    return not isinstance(base, checked.ThisValue) and isinstance(value_type(base), PointerType)

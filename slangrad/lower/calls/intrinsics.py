@@ -56,7 +56,7 @@ def lower_intrinsic(
     return apply(f, info, reference, places)
 
 
-def is_operand(f: Frame, parameter: ast.Parameter) -> bool:
+def is_operand(f: Frame, parameter: ast.ParameterDeclaration) -> bool:
     """An order of memory is none: all atomics are as strong as there is."""
     declared = f.program.info(parameter).type
     return not (isinstance(declared, checked_types.EnumType) and str(declared) == "MemoryOrder")

@@ -178,7 +178,7 @@ class _Search:
 def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
     if key == THIS:
         return bool(f.program.info(callee.declaration).mutating)
-    assert isinstance(key, ast.Parameter)
+    assert isinstance(key, ast.ParameterDeclaration)
     return f.program.info(key).direction in WRITTEN
 
 
@@ -262,7 +262,7 @@ def _lent(
 def refuse_copies(f: Frame, of: DeclRef, signature: Signature, places: list[Place]) -> None:
     """Report memory that would be copied for `fwd_diff(f)`, though f does atomic operations on that parameter."""
     acted = acted_on(f, of).atomically
-    names = {key.name if isinstance(key, ast.Parameter) else key for key in acted}
+    names = {key.name if isinstance(key, ast.ParameterDeclaration) else key for key in acted}
     for p, place in zip(signature.parameters, places, strict=False):
         if p.direction == "inout" and p.name in names and not place.for_atomics(f).is_own():
             _refused(f, p, of)

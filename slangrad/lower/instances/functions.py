@@ -103,7 +103,7 @@ def _parameter_keys(f: Frame, reference: DeclRef) -> list[Key]:
 _ELSEWHERE = ("__target_intrinsic", "__intrinsic_op", "__specialized_for_target")
 
 
-def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:
+def lower_body(f: Frame, declared: ast.FunctionDeclaration | ast.Constructor | ast.Accessor) -> None:
     f.program.check_body(declared)
     body = declared.body
     if body is None and any(declared.attribute(name) for name in _ELSEWHERE):

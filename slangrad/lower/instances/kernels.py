@@ -26,7 +26,7 @@ from slangrad.syntax import ast
 
 
 def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
-    declared: ast.Function = reference.declaration
+    declared: ast.FunctionDeclaration = reference.declaration
     f = FunctionBody(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
@@ -46,7 +46,7 @@ def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     )
 
 
-def _refuse_results(f: Frame, declared: ast.Function, info: checked.FunctionInfo) -> None:
+def _refuse_results(f: Frame, declared: ast.FunctionDeclaration, info: checked.FunctionInfo) -> None:
     note = "write to a buffer or to what a pointer points to"
     if info.result is not checked_types.VOID:
         f.error(
@@ -61,13 +61,13 @@ def _refuse_results(f: Frame, declared: ast.Function, info: checked.FunctionInfo
             f.error("E0709", message, parameter.span, note)
 
 
-def _refuse_errors(f: Frame, declared: ast.Function, info: checked.FunctionInfo) -> None:
+def _refuse_errors(f: Frame, declared: ast.FunctionDeclaration, info: checked.FunctionInfo) -> None:
     if info.throws is not None:
         message = f"kernel '{declared.name}' throws errors, and no code catches them"
         f.error("E0709", message, declared.name_span, "catch them in the kernel")
 
 
-def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
+def _group_size(f: Frame, declared: ast.FunctionDeclaration) -> tuple[int, int, int]:
     attribute = declared.attribute("numthreads") or declared.attribute("NumThreads")
     constants = (
         []
@@ -86,7 +86,7 @@ def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
     return (x, y, z)
 
 
-def _lanes(f: Frame, attribute: ast.Attribute) -> int:
+def _lanes(f: Frame, attribute: ast.AttributeNode) -> int:
     numbers = [f.program.constant(f.scope, argument) for argument in attribute.arguments]
     (count,) = numbers if len(numbers) == 1 else (None,)
     if isinstance(count, int) and 0 < count <= MOST_LANES and not count & (count - 1):
@@ -95,7 +95,7 @@ def _lanes(f: Frame, attribute: ast.Attribute) -> int:
     return 1
 
 
-def _parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Value:
+def _parameter(f: Frame, declared: ast.ParameterDeclaration, group: tuple[int, ...]) -> Value:
     info: checked.ParameterInfo = f.program.info(declared)
     t = f.type(info.type, declared.span)
     if is_launch_parameter(f.program, declared):
@@ -105,7 +105,7 @@ def _parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Val
 
 def _known_to_thread(
     f: Frame,
-    declared: ast.Parameter | ast.Variable,
+    declared: ast.ParameterDeclaration | ast.Variable,
     kind: checked_types.Type,
     t: Type,
     group: tuple[int, ...],

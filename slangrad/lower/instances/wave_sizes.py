@@ -19,7 +19,7 @@ from slangrad.syntax import ast
 WAVE = 32
 
 
-def refuse_other_waves(f: Frame, declared: ast.Function) -> None:
+def refuse_other_waves(f: Frame, declared: ast.FunctionDeclaration) -> None:
     """[WaveSize(least)], [WaveSize(least, most)] and [WaveSize(least, most, preferred)]."""
     attribute = declared.attribute("WaveSize")
     if attribute is None:

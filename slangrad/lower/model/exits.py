@@ -84,7 +84,9 @@ def find_target(f: Frame, statement: ast.Break | ast.Continue) -> ExitTarget:
     raise AssertionError("an exit without a target")
 
 
-def assigned_flags(f: Frame, body: ast.Node, target: ExitTarget, *others: ast.Expression | None) -> list[Key]:
+def assigned_flags(
+    f: Frame, body: ast.SyntaxNode, target: ExitTarget, *others: ast.Expression | None
+) -> list[Key]:
     """The flags, and the result, that running `body` may set, `target` being the loop around it; and `others`, where
     errors may be thrown."""
     keys: dict[Key, None] = {}
@@ -102,7 +104,7 @@ def assigned_flags(f: Frame, body: ast.Node, target: ExitTarget, *others: ast.Ex
     return list(keys)
 
 
-def _thrown_out_of(f: Frame, node: ast.Node) -> Iterator[Key]:
+def _thrown_out_of(f: Frame, node: ast.SyntaxNode) -> Iterator[Key]:
     """The variables of the handlers around."""
     for inner in walk(node):
         form = inner if isinstance(inner, ast.Throw) else getattr(inner, "ref", None)
@@ -139,7 +141,7 @@ def _stays_within(statement: ast.Break | ast.Continue, inner: Inner) -> bool:
 
 
 def _exits(
-    node: ast.Node, inner: Inner, label: str | None = None
+    node: ast.SyntaxNode, inner: Inner, label: str | None = None
 ) -> Iterator[tuple[ast.Return | ast.Break | ast.Continue, Inner]]:
     if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
         yield node, inner
@@ -157,13 +159,13 @@ def _exits(
 _WITH_STATEMENTS = (ast.Statement, ast.Case, ast.TargetCase, ast.Catch)
 
 # fmt: off
-KINDS: dict[type[ast.Node], str] = {
+KINDS: dict[type[ast.SyntaxNode], str] = {
     ast.For: "loop", ast.While: "loop", ast.DoWhile: "loop", ast.Switch: "switch", ast.TargetSwitch: "switch",
 }
 # fmt: on
 
 
-def may_exit(node: ast.Node) -> bool:
+def may_exit(node: ast.SyntaxNode) -> bool:
     """Whether there is a statement in it that leaves, or an error may be thrown, by its form."""
     leaving = (ast.Return, ast.Break, ast.Continue, ast.Throw, ast.Try)
     return any(isinstance(inner, leaving) for inner in walk(node))

@@ -40,7 +40,7 @@ THROWN, ERROR = "thrown", "error"  # out of the function
 class PackPart:
     """The variable of one element of a parameter that is a pack."""
 
-    declaration: ast.Variable | ast.Parameter
+    declaration: ast.Variable | ast.ParameterDeclaration
     index: int
 
 

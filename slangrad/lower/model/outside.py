@@ -83,5 +83,7 @@ def is_initialized_late(program: CheckedProgram, declared: ast.Variable) -> bool
 
 
 def is_in_function(info: checked.VariableInfo, declared: ast.Variable) -> bool:
-    is_member = isinstance(declared.parent, (ast.Struct, ast.Extension, ast.Interface, ast.Enum))
+    is_member = isinstance(
+        declared.parent, (ast.StructDeclaration, ast.Extension, ast.Interface, ast.EnumDeclaration)
+    )
     return info.kind == "static" and not is_member

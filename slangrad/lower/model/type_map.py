@@ -93,7 +93,7 @@ class IRTypeMap:
             self._memory.close(opened, lowered, rules)
 
     def _make_once(self, t: checked.Type) -> types.Type:
-        if isinstance(t, checked.Pointer):  # which may lead to a struct that is being made
+        if isinstance(t, checked.PointerType):  # which may lead to a struct that is being made
             return self._make(t)
         if t in self._making:
             inside = list(self._making)[list(self._making).index(t) :]
@@ -109,16 +109,16 @@ class IRTypeMap:
             del self._making[t]
 
     def _make(self, t: checked.Type) -> types.Type:
-        if isinstance(t, checked.Vector):
+        if isinstance(t, checked.VectorType):
             return types.vector(self._scalar(t.element), self._components(t, t.count))
-        if isinstance(t, checked.Matrix):
+        if isinstance(t, checked.MatrixType):
             self._components(t, t.rows, t.columns)
             return types.matrix(
                 self._scalar(t.element), _known_size(t.rows, t, 1), _known_size(t.columns, t, 1)
             )
-        if isinstance(t, checked.Array):
+        if isinstance(t, checked.ArrayType):
             return self._array(t)
-        if isinstance(t, checked.Pointer):
+        if isinstance(t, checked.PointerType):
             return types.pointer(self._pointed(t.element))
         if isinstance(t, checked.EnumType):
             return self.map(self.program.tag_type(t))
@@ -231,7 +231,7 @@ class IRTypeMap:
 
     def _behind(self, t: checked.Type) -> Layout:
         """The layout of a value behind the header; pointees are not part of it."""
-        if isinstance(t, checked.Pointer):
+        if isinstance(t, checked.PointerType):
             return any_value_layout(types.pointer(types.U8))
         if isinstance(t, checked.InterfaceType):
             return any_value_layout(self._words(t))
@@ -296,7 +296,7 @@ class IRTypeMap:
             return t.length
         return self._parts.get(t) or (len(t.fields) if isinstance(t, types.Struct) else 1)
 
-    def _array(self, t: checked.Array) -> types.Type:
+    def _array(self, t: checked.ArrayType) -> types.Type:
         element, count = self.map(t.element), _known_size(t.count, t, 0)
         limit = self.program.options.limits.array_bytes
         size = count * layout_of(element).size

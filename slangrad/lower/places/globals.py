@@ -20,7 +20,7 @@ from slangrad.lower.places.places import MemoryPlace, Temporary
 from slangrad.syntax import ast
 
 
-def launch_parameter(f: Frame, declared: ast.Variable | ast.Parameter, t: Type) -> Value:
+def launch_parameter(f: Frame, declared: ast.Variable | ast.ParameterDeclaration, t: Type) -> Value:
     """The address of a parameter of the launch."""
     t = f.lowering.types.memory(t, f.program.info(declared).rules)
     name = f.lowering.parameters.name_of(declared, t)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from slangrad.check.model import checked
-from slangrad.check.model.types import Pointer
+from slangrad.check.model.types import PointerType
 from slangrad.check.names.places import value_type
 from slangrad.ir.data.types import Array, Type, pointer
 from slangrad.ir.ops.core import Attributes, Value
@@ -19,7 +19,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
 
-def addressed_variables(body: ast.Node) -> set[Key]:
+def addressed_variables(body: ast.SyntaxNode) -> set[Key]:
     """The variables of a checked body, parameters and `this` among them, whose address is taken in it."""
     forms = (node.ref for node in walk(body) if isinstance(node, ast.Expression))
     roots = (root_of_place(form.place) for form in forms if isinstance(form, checked.AddressOf))
@@ -58,7 +58,7 @@ def _is_behind_pointer(place: ast.Expression) -> bool:
     base = getattr(place.ref, "base", None)
     if not isinstance(place.ref, checked.Element) or not isinstance(base, ast.Expression):
         return False
-    return isinstance(value_type(base), Pointer)
+    return isinstance(value_type(base), PointerType)
 
 
 def open_variable(f: Frame, key: Key, t: Type) -> None:
@@ -100,7 +100,7 @@ def declare(f: Frame, key: Key, value: Value) -> None:
     begin_variable(f, key, value)
 
 
-def begin_body(f: Frame, body: ast.Node) -> None:
+def begin_body(f: Frame, body: ast.SyntaxNode) -> None:
     """Parameters that were entered as values, and whose address is taken in the body, go to memory."""
     f.addressed = addressed_variables(body) | {declaration_of(key) for key in f.lent}
     for key in [key for key in f.variables if declaration_of(key) in f.addressed]:

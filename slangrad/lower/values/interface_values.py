@@ -139,7 +139,7 @@ def _parts(f: Frame, t: checked.Type) -> list[checked.Type]:
         return [kind for _, kind in f.program.fields(t)]
     if isinstance(t, checked.Tuple):
         return list(t.elements)
-    if isinstance(t, checked.Array) and isinstance(t.count, int):
+    if isinstance(t, checked.ArrayType) and isinstance(t.count, int):
         return [t.element] * t.count
     return []
 

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
+from slangrad.check.model.types import MatrixType, ScalarType, Type, VectorType, vector
 from slangrad.ir.data import types as ir
 from slangrad.marshal.containers.containers import CONVERTED
 from slangrad.marshal.containers.elements import make_elements
@@ -129,13 +129,13 @@ def bind_given(marshal: Marshal, t: Type, spot: Spot) -> BoundNode | None:
 
 def _wider(t: Type, held: Type | None) -> Type | None:
     """A type that Slang converts results of type `t` to, made of the elements of a container."""
-    element = t.element if isinstance(t, Vector) else t
-    if not isinstance(element, Scalar) or not isinstance(held, Scalar) or not _widens(element, held):
+    element = t.element if isinstance(t, VectorType) else t
+    if not isinstance(element, ScalarType) or not isinstance(held, ScalarType) or not _widens(element, held):
         return None
-    return vector(held, t.count) if isinstance(t, Vector) else held
+    return vector(held, t.count) if isinstance(t, VectorType) else held
 
 
-def _widens(t: Scalar, to: Scalar) -> bool:
+def _widens(t: ScalarType, to: ScalarType) -> bool:
     """Whether a number may become one of the other type: not of a lower kind, nor of fewer bits."""
     if to.is_float:
         return not t.is_float or t.bits <= to.bits
@@ -146,7 +146,7 @@ def ones(t: Type, types: ProgramTypes) -> str:
     """The cotangent of a result without one: ones."""
     tangent = types.tangent(t)
     assert tangent is not None
-    if isinstance(tangent, (Scalar, Vector, Matrix)):
+    if isinstance(tangent, (ScalarType, VectorType, MatrixType)):
         return f"{spell_on_page(tangent)}(1)"
     message = f"bwds needs a cotangent of type '{t}': only numbers, vectors and matrices have ones"
     raise CallError("E1007", message, (), "pass _result with gradients")

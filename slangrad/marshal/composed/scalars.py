@@ -12,12 +12,12 @@ from slangrad.check.model.types import (
     FLOAT,
     INT,
     EnumType,
-    Matrix,
+    MatrixType,
     ParameterType,
-    Pointer,
-    Scalar,
+    PointerType,
+    ScalarType,
     Type,
-    Vector,
+    VectorType,
 )
 from slangrad.marshal.containers.arrays import ArrayMarshal
 from slangrad.marshal.errors import BoundVariableException
@@ -51,20 +51,20 @@ class NumberMarshal(Marshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         if isinstance(wanted, ParameterType):
             return [Way(_BY_DEFAULT[self.kind], 0)]
-        if isinstance(wanted, Pointer):
+        if isinstance(wanted, PointerType):
             return [Way(wanted, 0)] if self.kind is int and not wanted.abstract else []
         if isinstance(wanted, EnumType):
             return [Way(wanted, 0, cost=1)] if self.kind is int else []
-        element = wanted.element if isinstance(wanted, (Vector, Matrix)) else wanted
-        fits = isinstance(element, Scalar) and element.kind in _GOES_TO[self.kind]
+        element = wanted.element if isinstance(wanted, (VectorType, MatrixType)) else wanted
+        fits = isinstance(element, ScalarType) and element.kind in _GOES_TO[self.kind]
         return [Way(wanted, 0, cost=int(element is not wanted))] if fits and not wanted.abstract else []
 
     def bind(self, way: Way, spot: Spot) -> BoundNode:
         return bind_plain(way, spot, self.described)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        element = wanted.element if isinstance(wanted, Vector) else wanted
-        if self.kind is float and isinstance(element, Scalar) and element.is_integer:
+        element = wanted.element if isinstance(wanted, VectorType) else wanted
+        if self.kind is float and isinstance(element, ScalarType) and element.is_integer:
             return f"a Python float does not fit '{wanted}': use int(x) if cutting off is meant"
         if isinstance(wanted, EnumType):
             return f"a Python {self.kind.__name__} does not fit the enum '{wanted}': pass an int or one of its values"

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slangrad.check.model.types import (
-    Array,
-    Matrix,
-    Scalar,
+    ArrayType,
+    MatrixType,
+    ScalarType,
     StructType,
     Type,
-    Vector,
+    VectorType,
     array,
     matrix,
     vector,
@@ -106,7 +106,7 @@ class DictMarshal(Marshal):
         if self.type_name is not None:
             named = types.find(self.type_name)
             return named if named is not None and types.matches(wanted, named) else None
-        concrete = isinstance(wanted, (StructType, Vector)) and not wanted.abstract
+        concrete = isinstance(wanted, (StructType, VectorType)) and not wanted.abstract
         return wanted if concrete else None
 
     @property
@@ -207,7 +207,7 @@ class ListMarshal(Marshal):
     def _is_short(self, wanted: Type) -> bool:
         """Whether it is a vector or matrix with too many or too few numbers, rather than numbers for one call each."""
         numbers = bool(self.children) and all(isinstance(child, NumberMarshal) for child in self.children)
-        return numbers and isinstance(wanted, (Vector, Matrix))
+        return numbers and isinstance(wanted, (VectorType, MatrixType))
 
     def _as_whole(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         count = len(self.children)
@@ -249,7 +249,7 @@ class ListMarshal(Marshal):
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         pattern = _element_pattern(wanted, len(self.children))
-        if isinstance(wanted, (Array, Vector)) and pattern is None:
+        if isinstance(wanted, (ArrayType, VectorType)) and pattern is None:
             return f"a list of {len(self.children)} elements does not fit '{wanted}'"
         for i, child in enumerate(self.children):
             if pattern is not None and not list(child.ways(pattern, types, "")):
@@ -270,23 +270,23 @@ def _has_no_elements(way: Way) -> bool:
 
 def _element_pattern(wanted: Type, count: int) -> Type | None:
     """The type of each of `count` elements of a list that is to be a `wanted`; None if it cannot be one."""
-    if isinstance(wanted, Array) and wanted.count in (None, count):
+    if isinstance(wanted, ArrayType) and wanted.count in (None, count):
         return wanted.element
-    if isinstance(wanted, Array) and not isinstance(wanted.count, int):
+    if isinstance(wanted, ArrayType) and not isinstance(wanted.count, int):
         return wanted.element
-    if isinstance(wanted, Vector) and (wanted.count == count or not isinstance(wanted.count, int)):
+    if isinstance(wanted, VectorType) and (wanted.count == count or not isinstance(wanted.count, int)):
         return wanted.element
-    if isinstance(wanted, Matrix) and (wanted.rows == count or not isinstance(wanted.rows, int)):
+    if isinstance(wanted, MatrixType) and (wanted.rows == count or not isinstance(wanted.rows, int)):
         return vector(wanted.element, wanted.columns)
     return None
 
 
 def _made_of(wanted: Type, element: Type, count: int) -> Type | None:
-    if isinstance(wanted, Array):
+    if isinstance(wanted, ArrayType):
         return array(element, count)
-    if isinstance(wanted, Vector):
-        return vector(element, count) if isinstance(element, Scalar) and count <= 4 else None
-    if isinstance(wanted, Matrix) and isinstance(element, Vector):
+    if isinstance(wanted, VectorType):
+        return vector(element, count) if isinstance(element, ScalarType) and count <= 4 else None
+    if isinstance(wanted, MatrixType) and isinstance(element, VectorType):
         return matrix(element.element, count, element.count)
     return None
 

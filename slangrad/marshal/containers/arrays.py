@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slangrad.check.model.types import Type, Vector, vector
+from slangrad.check.model.types import Type, VectorType, vector
 from slangrad.ir.data import types as ir
 from slangrad.marshal.containers import whole
 from slangrad.marshal.containers.containers import CONVERTED, ContainerMarshal, role_with
@@ -150,7 +150,7 @@ def _as_seen(wanted: Type, element: Type) -> Type:
     """The parameter's type with numbers of another type."""
     scalar = scalar_inside(element)
     assert scalar is not None
-    return vector(scalar, wanted.count) if isinstance(wanted, Vector) else scalar
+    return vector(scalar, wanted.count) if isinstance(wanted, VectorType) else scalar
 
 
 SHOWN_SIZES = (2, 3, 4)

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.check.model.types import VOID, Nominal, Pointer, StructType, Type, is_abstract, nominal
+from slangrad.check.model.types import VOID, Nominal, PointerType, StructType, Type, is_abstract, nominal
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
@@ -67,7 +67,7 @@ def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
         yield from (Way(t, 0, BUFFER, _consumes(t, element)) for t in _structured(wanted, element))
     elif name in BYTES and (writable or not BYTES[name]):
         yield Way(wanted, 0, BUFFER)
-    elif isinstance(wanted, Pointer):
+    elif isinstance(wanted, PointerType):
         yield from (Way(t, 0, BUFFER) for t in _pointers(wanted, element))
 
 
@@ -91,7 +91,7 @@ def _is_atomic(pattern: Type, element: Type | None) -> bool:
     return standard_name(pattern) == "Atomic" and getattr(pattern, "arguments", ()) == (element,)
 
 
-def _pointers(wanted: Pointer, element: Type | None) -> Iterable[Type]:
+def _pointers(wanted: PointerType, element: Type | None) -> Iterable[Type]:
     untyped = element is None or wanted.element is VOID or _is_atomic(wanted.element, element)
     if untyped and not wanted.abstract:
         return [wanted]
@@ -211,7 +211,7 @@ def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> B
     return BufferLeaf(
         **spot.node(way.type, spot.role.without_derivative(), described),
         size=_element_size(way.type, spot.types),
-        counted=not isinstance(way.type, Pointer),
+        counted=not isinstance(way.type, PointerType),
         written=STRUCTURED.get(name, BYTES.get(name, True)),
         trailing=trailing or (),
     )

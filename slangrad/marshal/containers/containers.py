@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from slangrad.check.model.types import UINT64, EnumType, Pointer, Type
+from slangrad.check.model.types import UINT64, EnumType, PointerType, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.containers import buffers, tensor_views, whole
 from slangrad.marshal.containers.elements import make_elements
@@ -65,7 +65,7 @@ class ContainerMarshal(Marshal):
         return None if self.contents.element is None else types.lift(self.contents.element)
 
     def as_elements(self, wanted: Type, element: Type, how: str) -> Iterable[Way]:
-        if element is UINT64 and isinstance(wanted, Pointer) and not wanted.abstract:
+        if element is UINT64 and isinstance(wanted, PointerType) and not wanted.abstract:
             yield Way(wanted, self.contents.rank, how)
         counted = with_sizes(wanted, element, tuple(self.contents.sizes))
         for t in dict.fromkeys([*from_elements(wanted, element), *([] if counted is None else [counted])]):

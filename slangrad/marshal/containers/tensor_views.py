@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slangrad.check.model.types import Scalar, StructType, Type
+from slangrad.check.model.types import ScalarType, StructType, Type
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents
 from slangrad.marshal.containers.whole import VIEW_TYPES, Family, WholeTensor
@@ -79,7 +79,7 @@ def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> 
     """With gradients, these have the elements' own type."""
     if name == PLAIN:
         return types.standard(PLAIN, (element,))
-    if not isinstance(element, Scalar) or types.tangent(element) is not element:
+    if not isinstance(element, ScalarType) or types.tangent(element) is not element:
         return None
     added = types.standard(ADDED, (element,))
     gradient = wanted.arguments[1]

@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slangrad.check.model.types import (
-    Array,
-    Matrix,
+    ArrayType,
+    MatrixType,
     ParameterType,
-    Pointer,
+    PointerType,
     Projection,
-    Scalar,
+    ScalarType,
     StructType,
     Type,
-    Vector,
+    VectorType,
     array,
     matrix,
     pointer,
@@ -39,16 +39,16 @@ def matches(pattern: Type, t: Type) -> bool:
         return True
     if not pattern.abstract and not _is_unsized(pattern):
         return False
-    if isinstance(pattern, Vector) and isinstance(t, Vector):
+    if isinstance(pattern, VectorType) and isinstance(t, VectorType):
         return matches(pattern.element, t.element) and value_matches(pattern.count, t.count)
-    if isinstance(pattern, Matrix) and isinstance(t, Matrix):
+    if isinstance(pattern, MatrixType) and isinstance(t, MatrixType):
         sizes = value_matches(pattern.rows, t.rows) and value_matches(pattern.columns, t.columns)
         return sizes and matches(pattern.element, t.element)
-    if isinstance(pattern, Array) and isinstance(t, Array):
+    if isinstance(pattern, ArrayType) and isinstance(t, ArrayType):
         return matches(pattern.element, t.element) and (
             pattern.count is None or value_matches(pattern.count, t.count)
         )
-    if isinstance(pattern, Pointer) and isinstance(t, Pointer):
+    if isinstance(pattern, PointerType) and isinstance(t, PointerType):
         return matches(pattern.element, t.element)
     if isinstance(pattern, StructType) and isinstance(t, StructType):
         return pattern.declaration is t.declaration and all(
@@ -58,7 +58,7 @@ def matches(pattern: Type, t: Type) -> bool:
 
 
 def _is_unsized(pattern: Type) -> bool:
-    return isinstance(pattern, Array) and (pattern.count is None or _is_unsized(pattern.element))
+    return isinstance(pattern, ArrayType) and (pattern.count is None or _is_unsized(pattern.element))
 
 
 def _argument_matches(pattern: object, argument: object) -> bool:
@@ -73,40 +73,44 @@ def value_matches(pattern: object, value: object) -> bool:
 
 def converts(source: Type, target: Type) -> bool:
     """Whether numbers of one type become numbers of the other: one by one, or a scalar for all components."""
-    if isinstance(source, Scalar):
-        return isinstance(target, (Scalar, Vector, Matrix)) and isinstance(_component(target), Scalar)
-    if isinstance(source, Vector) and isinstance(target, Vector):
+    if isinstance(source, ScalarType):
+        return isinstance(target, (ScalarType, VectorType, MatrixType)) and isinstance(
+            _component(target), ScalarType
+        )
+    if isinstance(source, VectorType) and isinstance(target, VectorType):
         same = source.count == target.count
-    elif isinstance(source, Matrix) and isinstance(target, Matrix):
+    elif isinstance(source, MatrixType) and isinstance(target, MatrixType):
         same = (source.rows, source.columns) == (target.rows, target.columns)
     else:
         return False
-    return same and all(isinstance(_component(t), Scalar) for t in (source, target))
+    return same and all(isinstance(_component(t), ScalarType) for t in (source, target))
 
 
 def _component(t: Type) -> Type:
-    return t.element if isinstance(t, (Vector, Matrix)) else t
+    return t.element if isinstance(t, (VectorType, MatrixType)) else t
 
 
 def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
     """The types that a container of `element` can be loaded as: the element, or types of trailing dimensions."""
     if matches(pattern, element):
         yield element
-    if isinstance(pattern, Array) and isinstance(pattern.count, int):
+    if isinstance(pattern, ArrayType) and isinstance(pattern.count, int):
         yield from (array(inner, pattern.count) for inner in from_elements(pattern.element, element))
-    elif isinstance(pattern, Vector) and isinstance(pattern.count, int) and isinstance(element, Scalar):
+    elif (
+        isinstance(pattern, VectorType) and isinstance(pattern.count, int) and isinstance(element, ScalarType)
+    ):
         if matches(pattern.element, element):
             yield vector(element, pattern.count)
-    elif isinstance(pattern, Matrix) and isinstance(pattern.rows, int):
+    elif isinstance(pattern, MatrixType) and isinstance(pattern.rows, int):
         yield from _matrix_of(pattern, pattern.rows, element)
 
 
 def with_sizes(pattern: Type, element: Type, sizes: tuple[int, ...]) -> Type | None:
     """The array or vector that the last of `sizes` make of elements, where the pattern leaves one of them open."""
-    parts: list[Array | Vector] = []
+    parts: list[ArrayType | VectorType] = []
     part = pattern
     while not matches(part, element):
-        if not isinstance(part, (Array, Vector)):
+        if not isinstance(part, (ArrayType, VectorType)):
             return None
         parts.append(part)
         part = part.element
@@ -118,12 +122,12 @@ def with_sizes(pattern: Type, element: Type, sizes: tuple[int, ...]) -> Type | N
     return _sized(parts, element, last_sizes) if is_open and fits else None
 
 
-def _sized(parts: list[Array | Vector], element: Type, sizes: tuple[int, ...]) -> Type | None:
+def _sized(parts: list[ArrayType | VectorType], element: Type, sizes: tuple[int, ...]) -> Type | None:
     t = element
     for part, size in zip(reversed(parts), reversed(sizes)):
-        if isinstance(part, Array):
+        if isinstance(part, ArrayType):
             t = array(t, size)
-        elif isinstance(t, Scalar) and size <= LARGEST_VECTOR:
+        elif isinstance(t, ScalarType) and size <= LARGEST_VECTOR:
             t = vector(t, size)
         else:
             return None
@@ -133,17 +137,17 @@ def _sized(parts: list[Array | Vector], element: Type, sizes: tuple[int, ...]) -
 def open_dimensions(pattern: Type) -> int:
     """The number of dimensions of an array or vector with an open size; 0 without one."""
     depth, is_open = 0, False
-    while isinstance(pattern, (Array, Vector)):
+    while isinstance(pattern, (ArrayType, VectorType)):
         is_open = is_open or not isinstance(pattern.count, int)
         pattern, depth = pattern.element, depth + 1
     return depth if is_open else 0
 
 
-def _matrix_of(pattern: Matrix, rows: int, element: Type) -> Iterator[Type]:
-    columns = element.count if isinstance(element, Vector) else pattern.columns
-    scalar = element.element if isinstance(element, Vector) else element
+def _matrix_of(pattern: MatrixType, rows: int, element: Type) -> Iterator[Type]:
+    columns = element.count if isinstance(element, VectorType) else pattern.columns
+    scalar = element.element if isinstance(element, VectorType) else element
     fits = isinstance(columns, int) and value_matches(pattern.columns, columns)
-    if isinstance(scalar, Scalar) and fits and matches(pattern.element, scalar):
+    if isinstance(scalar, ScalarType) and fits and matches(pattern.element, scalar):
         yield matrix(scalar, rows, columns)
 
 
@@ -159,9 +163,9 @@ def from_value(pattern: Type, t: Type) -> Iterator[tuple[Type, int]]:
 
 def row_of(t: Type) -> Type | None:
     """The type of `value[i]`: of a matrix its row, of a vector its component, of an array its element."""
-    if isinstance(t, Matrix):
+    if isinstance(t, MatrixType):
         return vector(t.element, t.columns)
-    return t.element if isinstance(t, (Vector, Array)) else None
+    return t.element if isinstance(t, (VectorType, ArrayType)) else None
 
 
 def consumed(t: Type, element: Type) -> tuple[int, ...] | None:
@@ -175,19 +179,19 @@ def consumed(t: Type, element: Type) -> tuple[int, ...] | None:
 
 
 def _own_size(t: Type) -> tuple[object, ...]:
-    if isinstance(t, Matrix):
+    if isinstance(t, MatrixType):
         return (t.rows,)
-    return (t.count,) if isinstance(t, (Vector, Array)) else ()
+    return (t.count,) if isinstance(t, (VectorType, ArrayType)) else ()
 
 
-def pointers_to(pattern: Pointer, element: Type) -> Iterator[Type]:
+def pointers_to(pattern: PointerType, element: Type) -> Iterator[Type]:
     """The pointer types that a buffer of `element` can be bound to."""
     if matches(pattern.element, element):
         yield pointer(element)
 
 
-def scalar_inside(t: Type) -> Scalar | None:
+def scalar_inside(t: Type) -> ScalarType | None:
     """The numbers that arrays, vectors and matrices are made of."""
-    while isinstance(t, (Vector, Matrix, Array)):
+    while isinstance(t, (VectorType, MatrixType, ArrayType)):
         t = t.element
-    return t if isinstance(t, Scalar) else None
+    return t if isinstance(t, ScalarType) else None

@@ -14,14 +14,14 @@ import numpy as np
 
 from slangrad.base.page_words import rooted
 from slangrad.check.model.types import (
-    Array,
-    Matrix,
+    ArrayType,
+    MatrixType,
     Nominal,
-    Pointer,
+    PointerType,
     Stored,
     Tuple,
     Type,
-    Vector,
+    VectorType,
     nominal_name,
 )
 from slangrad.marshal.errors import CallError
@@ -43,18 +43,18 @@ def spell_on_page(t: Type) -> str:
 
 def spell_differential(t: Type) -> str:
     """The type of a derivative on the page of a call."""
-    if isinstance(t, Array):
+    if isinstance(t, ArrayType):
         return f"{spell_differential(t.element)}[{t.count}]"
     return f"{spell_on_page(t)}.Differential"
 
 
 def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
-    if isinstance(t, Pointer):
+    if isinstance(t, PointerType):
         element = _spell(t.element, named)
         return f"Ptr<{element}>" if isinstance(t.element, Stored) else f"{element}*"
     if isinstance(t, Stored):
         return t.around(_spell(t.element, named))
-    if isinstance(t, Array):
+    if isinstance(t, ArrayType):
         return f"{_spell(t.element, named)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Nominal):
         arguments = [
@@ -67,13 +67,13 @@ def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
 
 def full_name(t: object) -> str:
     """A type, or a value among generic arguments, as Slang writes it."""
-    if isinstance(t, Vector):
+    if isinstance(t, VectorType):
         return f"vector<{full_name(t.element)},{t.count}>"
-    if isinstance(t, Matrix):
+    if isinstance(t, MatrixType):
         return f"matrix<{full_name(t.element)},{t.rows},{t.columns}>"
-    if isinstance(t, Array):
+    if isinstance(t, ArrayType):
         return f"{full_name(t.element)}[{'' if t.count is None else t.count}]"
-    if isinstance(t, Pointer):
+    if isinstance(t, PointerType):
         return f"{full_name(t.element)}*"
     if isinstance(t, Stored):
         return t.around(full_name(t.element))

@@ -59,16 +59,16 @@ class HostTypeMap(MemoryForms):
     def _make_value(self, t: checked.Type) -> ir.Type | None:
         if t in SCALARS:
             return SCALARS[t]
-        if isinstance(t, checked.Vector):
+        if isinstance(t, checked.VectorType):
             is_known = t.element in SCALARS and isinstance(t.count, int)
             return ir.vector(SCALARS[t.element], t.count) if is_known else None  # type: ignore[arg-type]
-        if isinstance(t, checked.Matrix):
+        if isinstance(t, checked.MatrixType):
             is_known = t.element in SCALARS and isinstance(t.rows, int) and isinstance(t.columns, int)
             return ir.matrix(SCALARS[t.element], t.rows, t.columns) if is_known else None  # type: ignore[arg-type]
-        if isinstance(t, checked.Array):
+        if isinstance(t, checked.ArrayType):
             element = self._value(t.element)
             return ir.array(element, t.count) if element is not None and isinstance(t.count, int) else None
-        if isinstance(t, checked.Pointer):
+        if isinstance(t, checked.PointerType):
             return ir.pointer(self.lower(t.element) or ir.U8)
         if isinstance(t, checked.EnumType):
             return self._value(self._tag(t))

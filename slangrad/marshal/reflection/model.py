@@ -127,7 +127,7 @@ def number(count: object) -> int:
 
 def scalar_kind(t: Type) -> str:
     """The name of a number's ScalarKind."""
-    if not isinstance(t, checked.Scalar):
+    if not isinstance(t, checked.ScalarType):
         return "void" if t is checked.VOID else "none"
     if t in checked.SMALL_FLOATS:
         return _SMALL_FLOATS[t.name]
@@ -153,21 +153,21 @@ def _declared(t: OfClass) -> TypeModel:
 
 # fmt: off
 MODELS: dict[type, Callable[[OfClass], TypeModel]] = {
-    checked.Scalar:         lambda t: TypeModel("scalar", scalar=scalar_kind(t)),
-    checked.EnumType:       lambda t: TypeModel("scalar"),  # its program has the type of its numbers
-    checked.Vector:         lambda t: TypeModel("vector", (number(t.count),), t.element, scalar_kind(t.element)),
-    checked.Matrix:         lambda t: TypeModel("matrix", (number(t.rows),), checked.vector(t.element, t.columns),
-                                                scalar_kind(t.element)),
-    checked.Array:          lambda t: TypeModel("array", (number(t.count),), t.element),
-    checked.Pointer:        lambda t: TypeModel("pointer", (), t.element),
-    checked.StructType:     _declared,
-    checked.InterfaceType:  _declared,
-    checked.ParameterType:  lambda t: TypeModel("generic_type_parameter"),
-    checked.Projection: lambda t: TypeModel("generic_type_parameter"),
-    SavedType:              lambda t: TypeModel("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
+    checked.ScalarType:    lambda t: TypeModel("scalar", scalar=scalar_kind(t)),
+    checked.EnumType:      lambda t: TypeModel("scalar"),  # its program has the type of its numbers
+    checked.VectorType:    lambda t: TypeModel("vector", (number(t.count),), t.element, scalar_kind(t.element)),
+    checked.MatrixType:    lambda t: TypeModel("matrix", (number(t.rows),), checked.vector(t.element, t.columns),
+                                               scalar_kind(t.element)),
+    checked.ArrayType:     lambda t: TypeModel("array", (number(t.count),), t.element),
+    checked.PointerType:   lambda t: TypeModel("pointer", (), t.element),
+    checked.StructType:    _declared,
+    checked.InterfaceType: _declared,
+    checked.ParameterType: lambda t: TypeModel("generic_type_parameter"),
+    checked.Projection:    lambda t: TypeModel("generic_type_parameter"),
+    SavedType:             lambda t: TypeModel("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
 }
 _SHORT_NAMES: dict[type, str] = {
-    checked.Vector: "vector", checked.Matrix: "matrix", checked.Array: "Array", checked.Pointer: "Ptr",
+    checked.VectorType: "vector", checked.MatrixType: "matrix", checked.ArrayType: "Array", checked.PointerType: "Ptr",
     checked.Tuple: "Tuple",
 }
 # fmt: on

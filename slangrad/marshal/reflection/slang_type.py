@@ -19,7 +19,7 @@ from typing import Any
 from slangrad.base.late import Late
 from slangrad.base.records import record
 from slangrad.check.model import types as checked
-from slangrad.check.model.types import Matrix, Nominal, Type, Vector, is_abstract
+from slangrad.check.model.types import Nominal, Type, is_abstract
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
@@ -211,9 +211,9 @@ class SlangType:
 
 def generic_arguments(t: Type) -> tuple[Any, ...]:  # types, numbers, packs
     """Types and values between the angle brackets of a type's name."""
-    if isinstance(t, Vector):
+    if isinstance(t, checked.VectorType):
         return (t.element, t.count)
-    if isinstance(t, Matrix):
+    if isinstance(t, checked.MatrixType):
         return (t.element, t.rows, t.columns)
     return t.arguments if isinstance(t, Nominal) else ()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from slangrad.check.model.types import Array, EnumType, Pointer, StructType, Type
+from slangrad.check.model.types import ArrayType, EnumType, PointerType, StructType, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
@@ -47,7 +47,7 @@ class EnumValue(int):
 def enum_inside(t: Type) -> EnumType | None:
     """The enum that arrays, buffers and pointers of a type are made of."""
     while not isinstance(t, EnumType):
-        if isinstance(t, (Array, Pointer)):
+        if isinstance(t, (ArrayType, PointerType)):
             t = t.element
         elif isinstance(t, StructType) and t.arguments and isinstance(t.arguments[0], Type):
             t = t.arguments[0]
@@ -63,7 +63,7 @@ def names_in(t: Type, types: ProgramTypes) -> Names:
     """The places of enum values in values of a type; empty if there are none."""
     if isinstance(t, EnumType):
         return "enum", spell(t), *(part for pair in types.enumerators(t) for part in pair)
-    if isinstance(t, Array):
+    if isinstance(t, ArrayType):
         inner = names_in(t.element, types)
         return ("each", inner) if inner else ()
     fields = (

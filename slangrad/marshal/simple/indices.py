@@ -17,11 +17,11 @@ from slangrad.check.model.types import (
     FLOAT,
     INT,
     UINT,
-    Array,
+    ArrayType,
     ParameterType,
-    Scalar,
+    ScalarType,
     Type,
-    Vector,
+    VectorType,
     array,
     vector,
 )
@@ -71,19 +71,19 @@ class IndexLeaf(Leaf):
     def components(self) -> list[str]:
         """In the order of the type: vectors have the last dimension first."""
         numbers = [f"{stream.name}.at(id)" for stream in self.streams]
-        return (numbers[::-1] if isinstance(self.type, Vector) else numbers) + ["0"] * self.extra
+        return (numbers[::-1] if isinstance(self.type, VectorType) else numbers) + ["0"] * self.extra
 
     def before(self, classes: str) -> list[str]:
-        if not isinstance(self.type, Array):
+        if not isinstance(self.type, ArrayType):
             return []
         element = spell_on_page(self.type.element)
         values = ", ".join(f"{element}({number})" for number in self.components())
         return [f"{element} {self.name}_value[{len(self.components())}] = {{ {values} }};"]
 
     def load(self) -> str:
-        if isinstance(self.type, Array):
+        if isinstance(self.type, ArrayType):
             return f"{self.name}_value"
-        if isinstance(self.type, Vector):
+        if isinstance(self.type, VectorType):
             return f"{spell_on_page(self.type)}({', '.join(self.components())})"
         return f"{spell_on_page(self.type)}({self.components()[0]})"
 
@@ -132,18 +132,18 @@ class GridIndex(IndexLeaf):
 
 def _index_types(wanted: Type, count: int) -> Iterable[Type]:
     """A number for one dimension, else a vector or an array of so many."""
-    if isinstance(wanted, Scalar):
+    if isinstance(wanted, ScalarType):
         return [wanted] if count == 1 and wanted.kind in ("int", "uint", "float") else []
     if isinstance(wanted, ParameterType):
         return [INT if count == 1 else vector(INT, count)] if count <= 4 else []
-    if not isinstance(wanted, (Vector, Array)):
+    if not isinstance(wanted, (VectorType, ArrayType)):
         return []
     if wanted.count not in (None, count) and isinstance(wanted.count, int):
         return []
     element = INT if isinstance(wanted.element, ParameterType) else wanted.element
-    if not isinstance(element, Scalar) or element.kind == "bool":
+    if not isinstance(element, ScalarType) or element.kind == "bool":
         return []
-    return [array(element, count) if isinstance(wanted, Array) else vector(element, count)]
+    return [array(element, count) if isinstance(wanted, ArrayType) else vector(element, count)]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -169,7 +169,7 @@ class CallIndex(IndexLeaf):
         if call_dims == 0:
             raise self.without_shape()
         wanted = _length(self.type)
-        has_extra = isinstance(self.type, Vector) and wanted == call_dims + 1
+        has_extra = isinstance(self.type, VectorType) and wanted == call_dims + 1
         if wanted != call_dims and not has_extra:
             message = (
                 f"argument '{self.label}': the call has {call_dims} dimensions, and '{self.type}' "
@@ -187,7 +187,7 @@ class CallIndex(IndexLeaf):
 
 
 def _length(t: Type) -> int:
-    count = t.count if isinstance(t, (Vector, Array)) else 1
+    count = t.count if isinstance(t, (VectorType, ArrayType)) else 1
     assert isinstance(count, int), t
     return count
 
@@ -301,18 +301,20 @@ def _for_grid(count: int) -> Marshal:
 def _for_range(wanted: Type) -> list[Type]:
     if isinstance(wanted, ParameterType):
         return [INT]
-    return [wanted] if isinstance(wanted, Scalar) and wanted.is_integer else []
+    return [wanted] if isinstance(wanted, ScalarType) and wanted.is_integer else []
 
 
 def _for_call_id(wanted: Type) -> Iterable[Type]:
-    sized = isinstance(wanted, (Vector, Array)) and isinstance(wanted.count, int)
-    return _index_types(wanted, _length(wanted)) if sized or isinstance(wanted, Scalar) else []
+    sized = isinstance(wanted, (VectorType, ArrayType)) and isinstance(wanted.count, int)
+    return _index_types(wanted, _length(wanted)) if sized or isinstance(wanted, ScalarType) else []
 
 
 def _for_thread_id(wanted: Type, dim: int) -> list[Type]:
     """uint, uint2 or uint3, with zeros behind the number."""
     element, count = _taken_apart(wanted)
-    fits = count in (1, 2, 3) and dim in (-1, count) and isinstance(element, Scalar) and element.is_integer
+    fits = (
+        count in (1, 2, 3) and dim in (-1, count) and isinstance(element, ScalarType) and element.is_integer
+    )
     return [wanted] if fits else []
 
 
@@ -321,12 +323,12 @@ def _for_hash(wanted: Type, floats: bool, dim: int) -> list[Type]:
     if isinstance(wanted, ParameterType):
         wanted = FLOAT if floats else UINT
     element, count = _taken_apart(wanted)
-    right = isinstance(element, Scalar) and (element is FLOAT if floats else element.is_integer)
+    right = isinstance(element, ScalarType) and (element is FLOAT if floats else element.is_integer)
     return [wanted] if right and dim in (-1, count) and isinstance(count, int) else []
 
 
 def _taken_apart(t: Type) -> tuple[Type, object]:
-    return (t.element, t.count) if isinstance(t, Vector) else (t, 1)
+    return (t.element, t.count) if isinstance(t, VectorType) else (t, 1)
 
 
 def _hashed(value: WangHashArg) -> Marshal:

@@ -2,7 +2,7 @@
 
 The parser makes them; `check` fills `Expression.type`, `.ref`, `.conversion` and `Declaration.checked`, each once;
 other fields never change. Types are expressions, because only the checker can distinguish them from values. In type
-position the parser makes `ArrayType`, `PointerType` and so on. Forms that the checker resolves:
+position the parser makes `ArrayTypeExpression` and so on. Forms that the checker resolves:
 
     Paren(type) then call, `(T)(x)`     Call(Paren(T), [x]) is a conversion
     T[4](a, b), T[4]() in an expression Index(T, [4]) names an array type

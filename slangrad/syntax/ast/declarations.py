@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from slangrad.base.source import SourceFile
-from slangrad.syntax.ast.nodes import Declaration, Expression, GenericDeclaration, Node, Semantic, node
+from slangrad.syntax.ast.nodes import Declaration, Expression, GenericDeclaration, Semantic, SyntaxNode, node
 from slangrad.syntax.ast.statements import Block
 
 # fmt: off
@@ -37,7 +37,7 @@ GenericParameter = TypeParameter | ValueParameter
 
 # A `where`: "conforms": `T : IFoo, IBar`; "equals": `T.Item == U`; "converts": `T(U)`; "converts implicitly".
 @node
-class Constraint(Node):
+class Constraint(SyntaxNode):
     kind: str  # also the word of `where nonempty(T)` and such; the operator of `where countof(T) >= 2`
     subject: Expression
     bounds: list[Expression]
@@ -47,7 +47,7 @@ class Constraint(Node):
 
 # `inout float x = 1 : SEMANTIC`, `x : inout float`; other modifiers (no_diff, uniform, const) in `modifiers`.
 @node
-class Parameter(Declaration):
+class ParameterDeclaration(Declaration):
     direction: str  # "in", "out", "inout", "ref" or "constref" (`borrow` too)
     value_type: Expression | None  # None: a lambda's parameter without a type
     default: Expression | None
@@ -63,8 +63,8 @@ class Variable(Declaration):  # `float x = 1;`, `let x = 1;`, a field, a global,
 
 # `R f<T>(parameters) where ... { }`, `func f(x : A) -> R`, `R operator+(a, b)`, interface requirements.
 @node
-class Function(GenericDeclaration):
-    parameters: list[Parameter]
+class FunctionDeclaration(GenericDeclaration):
+    parameters: list[ParameterDeclaration]
     result: Expression | None  # None: void, or for a lambda inferred
     throws: Expression | None
     body: Block | None  # None: only declared
@@ -72,12 +72,12 @@ class Function(GenericDeclaration):
 
 @node
 class Constructor(GenericDeclaration):  # `__init(parameters) { }`; its name is "__init".
-    parameters: list[Parameter]
+    parameters: list[ParameterDeclaration]
     body: Block | None
 
 @node
 class Subscript(GenericDeclaration):  # `__subscript(int i) -> T { get { } set { } }`; named "__subscript".
-    parameters: list[Parameter]
+    parameters: list[ParameterDeclaration]
     result: Expression
     accessors: list[Accessor]
 
@@ -90,19 +90,19 @@ class Property(Declaration):  # `property x : T { get { } set(v) { } }`, `proper
 # never has generics, but is asked for them where it is named: `bwd_diff(Grid.norm.get)`.
 @node
 class Accessor(GenericDeclaration):
-    parameter: Parameter | None
+    parameter: ParameterDeclaration | None
     body: Block | None
 
 # The attribute of the function in `__func_extension __apply(f)(float x) -> Tuple<float, Context> { }`.
 APPLY_OF = "__ApplyOf"
 
-AnyFunction = Function | Constructor | Accessor
+AnyFunction = FunctionDeclaration | Constructor | Accessor
 
 # --- Types --------------------------------------------------------------------------------------------
 
 # `struct S<T> : IFoo where ... { members }`; `has_body` is False for `struct S;`. `keyword`: or "class".
 @node
-class Struct(GenericDeclaration):
+class StructDeclaration(GenericDeclaration):
     keyword: str
     bases: list[Expression]
     members: list[Declaration]
@@ -122,7 +122,7 @@ class Extension(GenericDeclaration):  # `extension<T : IFoo> S<T> : IBar { membe
 
 # `enum E : uint { A, B = 4 }`, `enum class E`; the tag type is the base.
 @node
-class Enum(GenericDeclaration):
+class EnumDeclaration(GenericDeclaration):
     bases: list[Expression]
     members: list[EnumCase]
 
@@ -150,13 +150,13 @@ class BufferBlock(Declaration):
     members: list[Declaration]
     semantics: list[Semantic]
 
-WithBases = Struct | Interface | Extension | Enum
+WithBases = StructDeclaration | Interface | Extension | EnumDeclaration
 
 # --- Modules ------------------------------------------------------------------------------------------
 
 # One parsed text with what it `#include`s. `module_name` is that of `module x;`, else None.
 @node
-class Module(Declaration):
+class ModuleDeclaration(Declaration):
     source: SourceFile
     members: list[Declaration]
     module_name: str | None
@@ -176,7 +176,7 @@ class IncludeModule(Declaration):  # `__include a.b;` and `implementing x;`; `ke
 class Namespace(Declaration):  # `namespace a { members }`; `namespace a.b {}` is one in another.
     members: list[Declaration]
 
-Container = WithBases | BufferBlock | Module | Namespace  # what has members
+Container = WithBases | BufferBlock | ModuleDeclaration | Namespace  # what has members
 
 @node
 class Using(Declaration):  # `using a.b;`.

@@ -11,7 +11,7 @@ from slangrad.base.source import Span
 from slangrad.syntax.ast.nodes import Expression, node
 
 if TYPE_CHECKING:
-    from slangrad.syntax.ast.declarations import Function
+    from slangrad.syntax.ast.declarations import FunctionDeclaration
 
 # fmt: off
 # --- Literals and names -------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class SizeOf(Expression):  # `sizeof(T)`, `alignof(T)`, `countof(T)` of type or 
 # `(int x) => x + 1`, `(int x) => { return x; }`: a Function declaration named "" whose body is a Block.
 @node
 class Lambda(Expression):
-    function: Function
+    function: FunctionDeclaration
 
 @node
 class New(Expression):  # `new T(a, b)`.
@@ -198,17 +198,17 @@ class AssemblyBlock(Expression):  # `spirv_asm { ... }`: text for one target, no
 # --- Forms in type position only ----------------------------------------------------------------------
 
 @node
-class PointerType(Expression):  # `T*`.
+class PointerTypeExpression(Expression):  # `T*`.
     element: Expression
 
 # `T[N]`; `T[]` has no count. `int x[2][3]` is ArrayType(ArrayType(int, 3), 2): outermost first.
 @node
-class ArrayType(Expression):
+class ArrayTypeExpression(Expression):
     element: Expression
     count: Expression | None
 
 @node
-class OptionalType(Expression):  # `T?`.
+class OptionalTypeExpression(Expression):  # `T?`.
     element: Expression
 
 @node

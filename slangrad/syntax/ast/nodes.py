@@ -1,6 +1,6 @@
 """The common parts of all AST nodes: a place, and the slots that `check` fills.
 
-In: nothing.   Out: `Node`, its three kinds, and the parts before and after declarations.
+In: nothing.   Out: `SyntaxNode`, its three kinds, and the parts before and after declarations.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ _LOCK = kept_at_fork(RLock(), BRIEF)
 # --- The three kinds of node --------------------------------------------------------------------------
 
 @node
-class Node:  # Anything with a place in the text. Compares by identity.
+class SyntaxNode:  # Anything with a place in the text. Compares by identity.
     span: Span
 
 @node
-class Expression(Node):  # A value, a type, or a name of either; `check` fills the three slots.
+class Expression(SyntaxNode):  # A value, a type, or a name of either; `check` fills the three slots.
     type: Checked = field(default=None, init=False)  # checked type of the value, or the type that it names
     ref: Checked = field(default=None, init=False)  # its resolution: a declaration reference, an overload
     conversion: Checked = field(default=None, init=False)  # implicit conversion for its place
 
 @node
-class Statement(Node):  # Something that runs.
-    attributes: Sequence[Attribute] = field(default=(), init=False)  # [unroll], [MaxIters(8)], [branch]
+class Statement(SyntaxNode):  # Something that runs.
+    attributes: Sequence[AttributeNode] = field(default=(), init=False)  # [unroll], [MaxIters(8)], [branch]
 
 @node
-class Declaration(Node):  # Something with a name; `span` is all of it, `name_span` the name.
+class Declaration(SyntaxNode):  # Something with a name; `span` is all of it, `name_span` the name.
     name: str  # "" for extensions; "operator+", "__init", "__subscript" for those forms
     name_span: Span
     modifiers: tuple[str, ...] = field(default=(), init=False)  # static, public, const, no_diff, uniform
-    attributes: Sequence[Attribute] = field(default=(), init=False)  # [Differentiable], [numthreads(64)]
+    attributes: Sequence[AttributeNode] = field(default=(), init=False)  # [Differentiable], [numthreads(64)]
     parent: Declaration | None = field(default=None, init=False)  # enclosing declaration, None for the module
     checked: Checked = field(default=None, init=False)  # the checker's facts: type, signature, conformances
     saved: Fills | None = field(default=None, init=False)  # of a late declaration
@@ -82,7 +82,7 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
 
-    def attribute(self, name: str) -> Attribute | None:
+    def attribute(self, name: str) -> AttributeNode | None:
         """The first attribute of that name; case does not matter, as in HLSL."""
         wanted = name.lower()
         return next((attribute for attribute in self.attributes if attribute.name.lower() == wanted), None)
@@ -97,11 +97,11 @@ class GenericDeclaration(Declaration):  # A declaration that can have generic pa
     constraints: list[Constraint] = field(default_factory=list, init=False)
 
 @node
-class Attribute(Node):  # `[name(arguments)]`; a scope stays in the name: "vk::binding".
+class AttributeNode(SyntaxNode):  # `[name(arguments)]`; a scope stays in the name: "vk::binding".
     name: str
     arguments: list[Expression]
 
 @node
-class Semantic(Node):  # `: SV_DispatchThreadID`, `: register(u0)`, `: packoffset(c0.x)`; arguments as text.
+class Semantic(SyntaxNode):  # `: SV_DispatchThreadID`, `: register(u0)`, `: packoffset(c0.x)`; arguments as text.
     name: str
     arguments: list[str]

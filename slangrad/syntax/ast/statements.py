@@ -9,10 +9,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from slangrad.base.source import Span
-from slangrad.syntax.ast.nodes import Declaration, Expression, Node, Statement, node
+from slangrad.syntax.ast.nodes import Declaration, Expression, Statement, SyntaxNode, node
 
 if TYPE_CHECKING:
-    from slangrad.syntax.ast.declarations import Parameter, Variable
+    from slangrad.syntax.ast.declarations import ParameterDeclaration, Variable
     from slangrad.syntax.saved import Surroundings
 
 
@@ -61,7 +61,7 @@ class Switch(Statement):  # `switch (value) { case 1: ... default: ... }`.
     cases: list[Case]
 
 @node
-class Case(Node):  # `case 1: case 2: default: statements`; without labels, what stands before the first one.
+class Case(SyntaxNode):  # `case 1: case 2: default: statements`; without labels, what stands before the first one.
     values: list[Expression]
     is_default: bool
     body: list[Statement]
@@ -131,8 +131,8 @@ class DoCatch(Statement):  # `do { ... } catch (e : E) { ... } catch { ... }`; t
     handlers: list[Catch]
 
 @node
-class Catch(Node):  # `catch (e : E) statement`; `catch statement` catches every error.
-    parameter: Parameter | None
+class Catch(SyntaxNode):  # `catch (e : E) statement`; `catch statement` catches every error.
+    parameter: ParameterDeclaration | None
     body: Statement
 
 @node
@@ -142,7 +142,7 @@ class TargetSwitch(Statement):  # `__target_switch { case cpu: ... default: ... 
     chosen: TargetCase | None = field(default=None, init=False)  # the checker's choice
 
 @node
-class TargetCase(Node):  # `case cpu: case cuda: statements`; "default" is a name like the others.
+class TargetCase(SyntaxNode):  # `case cpu: case cuda: statements`; "default" is a name like the others.
     targets: list[str]
     body: list[Statement]
 

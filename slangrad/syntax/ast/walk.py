@@ -8,27 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slangrad.syntax.ast.copies import child_fields
-from slangrad.syntax.ast.nodes import Node
+from slangrad.syntax.ast.nodes import SyntaxNode
 
 
-def labeled_children(node: Node) -> Iterator[tuple[str, Node]]:
+def labeled_children(node: SyntaxNode) -> Iterator[tuple[str, SyntaxNode]]:
     """The nodes directly below, each with the name of its field, in the order of `child_fields`."""
     for name in child_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, Node):
+        if isinstance(value, SyntaxNode):
             yield name, value
         elif isinstance(value, (list, tuple)):
             for item in value:
-                if isinstance(item, Node):
+                if isinstance(item, SyntaxNode):
                     yield name, item
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """The same without names."""
     return (child for _, child in labeled_children(node))
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """The node and everything below it, parents first; needs no recursion."""
     pending = [node]
     while pending:

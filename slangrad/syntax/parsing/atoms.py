@@ -134,7 +134,7 @@ class AtomParser(TypeParser):
 
     def _parse_lambda(self) -> ast.Expression:
         start = self.token
-        function = ast.Function(start.span, "", start.span, [], None, None, None, [])
+        function = ast.FunctionDeclaration(start.span, "", start.span, [], None, None, None, [])
         function.parent = self.container
         outer = self.container, self.in_generic, self.braces_end
         self.container, self.in_generic, self.braces_end = function, False, False

@@ -258,10 +258,12 @@ class Cursor:
     parse_type: Callable[[], ast.Expression]
     parse_block: Callable[[], ast.Block]  # `{ statements }`
     parse_statement: Callable[[], ast.Statement]
-    parse_attributes: Callable[[], list[ast.Attribute]]  # `[a] [b(1)]`, maybe none
-    parse_parameters: Callable[..., list[ast.Parameter]]  # `(parameters)`; `untyped`: a lone name is one
+    parse_attributes: Callable[[], list[ast.AttributeNode]]  # `[a] [b(1)]`, maybe none
+    parse_parameters: Callable[
+        ..., list[ast.ParameterDeclaration]
+    ]  # `(parameters)`; `untyped`: a lone name is one
     # One declaration, which may declare several names; the attributes were read before it.
-    parse_declaration: Callable[[list[ast.Attribute]], list[ast.Declaration]]
+    parse_declaration: Callable[[list[ast.AttributeNode]], list[ast.Declaration]]
 
 
 def _declared_types(tokens: list[Token]) -> set[str]:

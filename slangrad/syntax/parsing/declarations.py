@@ -23,7 +23,7 @@ _AFTER_STRUCT_VARIABLE = frozenset((";", "=", ",", "[", ":"))
 class DeclarationParser(MemberParser):
     """Declarations of all kinds."""
 
-    def parse_declaration(self, attributes: list[ast.Attribute]) -> list[ast.Declaration]:
+    def parse_declaration(self, attributes: list[ast.AttributeNode]) -> list[ast.Declaration]:
         self.enter()
         prefix = self.parse_prefix(attributes)
         parse = _DECLARATIONS.get(self.token.text) if self.kind in ("name", ";") else None
@@ -61,7 +61,9 @@ class DeclarationParser(MemberParser):
         name = self.advance() if self.kind == "name" else None
         text = name.text if name else f"anonymous {keyword.text} {keyword.span.line}:{keyword.span.column}"
         span = name.span if name else keyword.span
-        struct = self.declare_generic(ast.Struct(span, text, span, keyword.text, [], [], False, None), prefix)
+        struct = self.declare_generic(
+            ast.StructDeclaration(span, text, span, keyword.text, [], [], False, None), prefix
+        )
         struct.bases = self.parse_bounds()
         struct.constraints += self.parse_constraints()
         if self.accept("="):
@@ -112,14 +114,14 @@ class DeclarationParser(MemberParser):
             )
         name = self.advance() if self.kind == "name" else keyword
         text = name.text if name is not keyword else ""
-        enum = self.declare_generic(ast.Enum(name.span, text, name.span, [], []), prefix)
+        enum = self.declare_generic(ast.EnumDeclaration(name.span, text, name.span, [], []), prefix)
         enum.bases = self.parse_bounds()
         opener = self.expect("{", "before the cases")
         enum.members = self.parse_separated(lambda: self._parse_enum_case(enum), "}")
         self.expect_close("}", opener)
         return self.finish(enum, prefix)
 
-    def _parse_enum_case(self, enum: ast.Enum) -> ast.EnumCase:
+    def _parse_enum_case(self, enum: ast.EnumDeclaration) -> ast.EnumCase:
         start = self.token
         attributes = self.parse_attributes()
         name = self.expect_name("a case")

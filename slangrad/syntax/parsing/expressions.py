@@ -170,7 +170,7 @@ class ExpressionParser(AtomParser):
         if self.peek().kind not in _ENDS_POINTER_TYPE:
             return base
         self.advance()
-        return ast.PointerType(self.span_from(base.span), base)
+        return ast.PointerTypeExpression(self.span_from(base.span), base)
 
 
 # fmt: off

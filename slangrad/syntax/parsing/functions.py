@@ -30,8 +30,8 @@ class FunctionParser(StatementParser):
 
     # --- Attributes and semantics ------------------------------------------------------------------------
 
-    def parse_attributes(self) -> list[ast.Attribute]:
-        attributes: list[ast.Attribute] = []
+    def parse_attributes(self) -> list[ast.AttributeNode]:
+        attributes: list[ast.AttributeNode] = []
         while self.kind == "[":
             opener = self.advance()
             inner = self.advance() if self.kind == "[" else None
@@ -43,14 +43,14 @@ class FunctionParser(StatementParser):
             self.expect_close("]", opener)
         return attributes
 
-    def _parse_attribute(self) -> ast.Attribute:
+    def _parse_attribute(self) -> ast.AttributeNode:
         start = self.advance()
         name = start.text
         while self.kind == "::":
             self.advance()
             name += "::" + self.expect_name("an attribute").text
         arguments = self.parse_arguments() if self.kind == "(" else []
-        return ast.Attribute(self.span_from(start), name, arguments)
+        return ast.AttributeNode(self.span_from(start), name, arguments)
 
     def parse_semantics(self) -> list[ast.Semantic]:
         """`: SV_Position : register(b0)`."""
@@ -178,14 +178,14 @@ class FunctionParser(StatementParser):
 
     # --- Parameters --------------------------------------------------------------------------------------
 
-    def parse_parameters(self, untyped: bool = False) -> list[ast.Parameter]:
+    def parse_parameters(self, untyped: bool = False) -> list[ast.ParameterDeclaration]:
         """`(parameters)`; `untyped`: a lone name is a parameter, not a type."""
         opener = self.expect("(", "before the parameters")
         if self.at_word("void") and self.peek().kind == ")":
             self.advance()
         return self.parse_list(opener, ")", lambda: self._parse_parameter(untyped))
 
-    def _parse_parameter(self, untyped: bool) -> ast.Parameter:
+    def _parse_parameter(self, untyped: bool) -> ast.ParameterDeclaration:
         start = self.token
         attributes = self.parse_attributes()
         words = self._take_parameter_words()
@@ -205,7 +205,9 @@ class FunctionParser(StatementParser):
         semantics += self.parse_semantics()
         span = self.span_from(start)
         text, name_span = (name.text, name.span) if name else ("", span)
-        parameter = ast.Parameter(span, text, name_span, _direction(words), value_type, default, semantics)
+        parameter = ast.ParameterDeclaration(
+            span, text, name_span, _direction(words), value_type, default, semantics
+        )
         parameter.modifiers = tuple(word for word in words if word not in DIRECTIONS)
         parameter.attributes = attributes
         parameter.parent = self.container
@@ -236,16 +238,16 @@ class FunctionParser(StatementParser):
             counts.append(self.parse_dimension())
             self.count_chain(len(counts))
         for count in reversed(counts):
-            element = ast.ArrayType(element.span, element, count)
+            element = ast.ArrayTypeExpression(element.span, element, count)
         return element
 
     # --- Signatures and bodies ---------------------------------------------------------------------------
 
-    def parse_signature(self, function: ast.Function | ast.Constructor) -> None:
+    def parse_signature(self, function: ast.FunctionDeclaration | ast.Constructor) -> None:
         """Parameters, result, constraints and body of a function whose name and generics are read."""
         outer, self.container = (self.container, self.names_result), function
         function.parameters = self.parse_parameters()
-        if isinstance(function, ast.Function):
+        if isinstance(function, ast.FunctionDeclaration):
             self._parse_throws(function)
             if self.accept("->"):
                 function.result = self.parse_type()
@@ -255,14 +257,14 @@ class FunctionParser(StatementParser):
         if self.kind == "{":
             self.names_result = False
             function.body = self.parse_body()
-            if self.names_result and isinstance(function, ast.Function):
+            if self.names_result and isinstance(function, ast.FunctionDeclaration):
                 _declare_result(function)
         else:
-            is_plain = isinstance(function, ast.Function)
+            is_plain = isinstance(function, ast.FunctionDeclaration)
             self.expect_semicolon("the function's signature" if is_plain else "the signature of '__init'")
         self.container, self.names_result = outer
 
-    def _parse_throws(self, function: ast.Function) -> None:
+    def _parse_throws(self, function: ast.FunctionDeclaration) -> None:
         if self.accept_word("throws"):
             function.throws = self.parse_type()
 
@@ -312,8 +314,8 @@ class FunctionParser(StatementParser):
         accessor.span = self.span_from(start)
         return accessor
 
-    def _new_value(self, word: Token, accessor: ast.Accessor) -> ast.Parameter:
-        parameter = ast.Parameter(word.span, "newValue", word.span, "in", None, None, [])
+    def _new_value(self, word: Token, accessor: ast.Accessor) -> ast.ParameterDeclaration:
+        parameter = ast.ParameterDeclaration(word.span, "newValue", word.span, "in", None, None, [])
         parameter.parent = accessor
         return parameter
 
@@ -338,7 +340,7 @@ def _called_constraint(span: Span, call: ast.Call, is_optional: bool, implicit: 
 RESULT = "__return_val"
 
 
-def _declare_result(function: ast.Function) -> None:
+def _declare_result(function: ast.FunctionDeclaration) -> None:
     """A body that uses `__return_val` declares it and returns it. Functions without a result have no such variable, so
     the name stays unknown there.
 
@@ -357,10 +359,10 @@ def _declare_result(function: ast.Function) -> None:
     function.body = ast.Block(body.span, [ast.DeclarationStatement(span, [variable]), *body.statements, last])
 
 
-def _returns(node: ast.Node) -> Iterator[ast.Return]:
+def _returns(node: ast.SyntaxNode) -> Iterator[ast.Return]:
     """Those of the function itself."""
     if isinstance(node, ast.Return):
         yield node
-    elif not isinstance(node, (ast.Lambda, ast.Function)):
+    elif not isinstance(node, (ast.Lambda, ast.FunctionDeclaration)):
         for child in children(node):
             yield from _returns(child)

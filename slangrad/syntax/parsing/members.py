@@ -28,7 +28,7 @@ class Prefix:
     """The modifiers and attributes before the word or type of a declaration."""
 
     start: Token
-    attributes: list[ast.Attribute]
+    attributes: list[ast.AttributeNode]
     modifiers: list[str] = field(default_factory=list)
     generics: list[ast.GenericParameter] = field(default_factory=list)
 
@@ -36,7 +36,7 @@ class Prefix:
 class MemberParser(FunctionParser):
     """Declarations of values and functions."""
 
-    def parse_prefix(self, attributes: list[ast.Attribute]) -> Prefix:
+    def parse_prefix(self, attributes: list[ast.AttributeNode]) -> Prefix:
         prefix = Prefix(self.token, list(attributes))
         while True:
             word, following = self.token.text, self.peek().kind
@@ -106,7 +106,9 @@ class MemberParser(FunctionParser):
     ) -> list[ast.Declaration]:
         """A function from its generics on; `start` begins its name."""
         span = self.span_from(start)
-        function = self.declare_generic(ast.Function(span, name, span, [], result, None, None, []), prefix)
+        function = self.declare_generic(
+            ast.FunctionDeclaration(span, name, span, [], result, None, None, []), prefix
+        )
         self.parse_signature(function)
         return self.finish(function, prefix)
 
@@ -202,23 +204,25 @@ class MemberParser(FunctionParser):
             self.error("E0504", f"'{span.text}' is no derivative that can be given", span, note)
         else:
             prefix.attributes.append(derivative)
-        function = self.declare(ast.Function(span, span.text, span, [], None, None, None, []), prefix)
+        function = self.declare(
+            ast.FunctionDeclaration(span, span.text, span, [], None, None, None, []), prefix
+        )
         self.adopt_generics(function, generics)
         self.parse_signature(function)
         return self.finish(function, prefix)
 
-    def parse_struct_variables(self, prefix: Prefix, struct: ast.Struct) -> list[ast.Declaration]:
+    def parse_struct_variables(self, prefix: Prefix, struct: ast.StructDeclaration) -> list[ast.Declaration]:
         """`struct S { } a, b;`: the variables after the brace."""
         plain, kind = Prefix(self.token, [], prefix.modifiers), ast.Name(struct.name_span, struct.name)
         return self.parse_variables(plain, self.expect_name("a variable"), kind, "a variable")
 
 
-def _derivative_attribute(target: ast.Expression) -> ast.Attribute | None:
+def _derivative_attribute(target: ast.Expression) -> ast.AttributeNode | None:
     """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
     if isinstance(target, ast.Differentiate):
         name = "ForwardDerivativeOf" if target.mode == "fwd_diff" else "BackwardDerivativeOf"
-        return ast.Attribute(target.span, name, [target.function])
+        return ast.AttributeNode(target.span, name, [target.function])
     callee = target.callee if isinstance(target, ast.Call) else None
     if isinstance(target, ast.Call) and isinstance(callee, ast.Name) and callee.name == "__apply":
-        return ast.Attribute(target.span, ast.APPLY_OF, list(target.arguments))
+        return ast.AttributeNode(target.span, ast.APPLY_OF, list(target.arguments))
     return None

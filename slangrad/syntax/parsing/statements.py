@@ -106,7 +106,7 @@ class StatementParser(ExpressionParser):
         unsure = self.tokens[after - 1].kind in ("*", "?")
         return not unsure or self.tokens[after + 1].kind in _AFTER_UNSURE_NAME
 
-    def _parse_local_declaration(self, attributes: list[ast.Attribute]) -> ast.Statement:
+    def _parse_local_declaration(self, attributes: list[ast.AttributeNode]) -> ast.Statement:
         start = self.token
         declarations = self.parse_declaration(attributes)
         return ast.DeclarationStatement(self.span_from(start), declarations)
@@ -287,7 +287,7 @@ class StatementParser(ExpressionParser):
 
     def _parse_catch(self) -> ast.Catch:
         start = self.advance()
-        parameters: list[ast.Parameter] = self.parse_parameters() if self.kind == "(" else []
+        parameters: list[ast.ParameterDeclaration] = self.parse_parameters() if self.kind == "(" else []
         if len(parameters) > 1:
             self.error("E0201", "'catch' takes one error", parameters[1].span)
         body = self.parse_statement()

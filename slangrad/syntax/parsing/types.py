@@ -115,7 +115,7 @@ class TypeParser(Cursor):
         parsed = self.parse_type_name()
         while self.kind == "*" and self.peek().kind in _AFTER_POINTER:
             self.advance()
-            parsed = ast.PointerType(self.span_from(parsed.span), parsed)
+            parsed = ast.PointerTypeExpression(self.span_from(parsed.span), parsed)
         return parsed
 
     def _parse_modified_type(self) -> ast.Expression:
@@ -147,13 +147,13 @@ class TypeParser(Cursor):
         while True:
             if self.kind == "*":
                 self.advance()
-                parsed = ast.PointerType(self.span_from(parsed.span), parsed)
+                parsed = ast.PointerTypeExpression(self.span_from(parsed.span), parsed)
             elif self.kind == "[":
                 count = self.parse_dimension()
-                parsed = ast.ArrayType(self.span_from(parsed.span), parsed, count)
+                parsed = ast.ArrayTypeExpression(self.span_from(parsed.span), parsed, count)
             elif self.kind == "?":
                 self.advance()
-                parsed = ast.OptionalType(self.span_from(parsed.span), parsed)
+                parsed = ast.OptionalTypeExpression(self.span_from(parsed.span), parsed)
             else:
                 return parsed
             length += 1

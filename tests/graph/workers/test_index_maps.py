@@ -43,7 +43,7 @@ IMAGES, KERNELS = RNG.normal(size=(4, 6, 5, 7)), RNG.normal(size=(12, 6, 2, 3))
 ODD = np.array([[0, -0.0, np.nan, np.inf, -np.inf, 1]] * 4)
 COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 LOGICAL = ("logical_and", "logical_or", "logical_xor", "logical_not")
-BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift")
 KINDS = ("isnan", "isinf", "isfinite")
 
 
