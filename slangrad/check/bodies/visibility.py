@@ -16,7 +16,6 @@ from slangrad.check.model.checker import Checker
 from slangrad.check.model.types import ParameterType, Projection, Type
 from slangrad.syntax import ast
 
-
 _TYPES = (ast.StructDeclaration, ast.EnumDeclaration, ast.Interface)
 
 
