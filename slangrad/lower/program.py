@@ -18,7 +18,7 @@ from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops import core
 from slangrad.lower.instances import kernels
 from slangrad.lower.instances.instances import Instances
-from slangrad.lower.instances.wave_sizes import note_wave_size
+from slangrad.lower.instances.wave_sizes import begin_quads, note_wave_size
 from slangrad.lower.model.alternatives import Alternatives
 from slangrad.syntax import ast
 
@@ -44,6 +44,7 @@ def _lower_kernel(
 ) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
     entry = kernels.lower_kernel(lowering, kernel)
     lowered = lowering.finish()
+    begin_quads(lowering.reporter, lowered, entry, kernel.declaration)
     lowering.reporter.raise_if_errors()
     note_wave_size(lowered, entry)
     if lowering.is_precise:

@@ -9,10 +9,21 @@ from PIL import Image
 
 ROOT = Path(__file__).parent.parent.parent
 GALLERY = ROOT / "examples" / "gallery"
-NEARER = {"polynomial": 10, "ray_marcher": 3, "splatting": 10, "cloth": 10, "hash_grid": 10}
+NEARER = {
+    "polynomial": 10,
+    "ray_marcher": 3,
+    "splatting": 10,
+    "cloth": 10,
+    "hash_grid": 10,
+    "paths": 10,
+    "distances": 10,
+}
+DEEP = {"paths", "distances"}  # `.ci/run` runs all of them
 
 
-@pytest.mark.parametrize("name", NEARER)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name in DEEP)) for name in NEARER]
+)
 def test_the_loss_falls(name, tmp_path, monkeypatch, capsys):
     program = GALLERY / f"{name}.py"
     monkeypatch.syspath_prepend(str(GALLERY))

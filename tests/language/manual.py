@@ -134,7 +134,7 @@ class Library:
         self._program = CheckedProgram(Options(verify=True))
         self._program.add_source(
             "parts",
-            "// CoopVec, TextureCube, WaveMask, Handle: parts of the library that are read for texts that speak of them",
+            "// CoopVec, TextureCube, WaveMask, Handle, ddx, CalculateLevelOfDetail: parts of the library that are read for texts that speak of them",
         )
         self._state = _copied(vars(self._program))
 

@@ -10,11 +10,12 @@ import numpy as np
 import slangrad as spy
 
 FOLDER = Path(__file__).parent
+GALLERY = FOLDER.parent.parent / "examples" / "gallery"
 
 
 def load(name: str) -> spy.Module:
-    """A program of this folder, with the modules beside it."""
-    device = spy.create_device(include_paths=[FOLDER])
+    """A program of this folder or of the gallery, with the modules beside it."""
+    device = spy.create_device(include_paths=[FOLDER, GALLERY])
     return spy.Module.load_from_file(device, f"{name}.slang")
 
 

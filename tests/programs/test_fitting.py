@@ -52,7 +52,7 @@ def test_texture_compression() -> None:
 
 @pytest.mark.deep
 def test_a_network_of_distances() -> None:
-    module = load("shape")
+    module = load("distances")
     device = module.device
     random = np.random.default_rng(6)
     places = random.uniform(-1, 1, (256, 2)).astype(np.float32)

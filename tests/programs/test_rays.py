@@ -86,31 +86,32 @@ def test_a_tree_of_boxes() -> None:
 @pytest.mark.deep
 def test_paths_through_modules_that_import_each_other() -> None:
     module = load("paths")
-    size, samples = (12, 8), 16
-    colors = {"of": [[0.5, 0.5, 0.5], [0.9, 0.2, 0.1], [0.2, 0.3, 0.9]], "light": [1.0, 0.9, 0.8]}
-    ids = spy.grid((size[1], size[0]))
+    shape, samples, seed = (8, 12), 16, 3
+    ids, size = spy.grid(shape), spy.int2(12, 8)
+    colors = np.array([[0.5, 0.5, 0.5], [0.9, 0.2, 0.1], [0.2, 0.3, 0.9], [1, 0.9, 0.8]], np.float32)
 
-    def picture(colors: dict) -> np.ndarray:
-        return module.pixel(ids, spy.int2(*size), samples, colors, _result="numpy")
+    def tensor(numbers: np.ndarray) -> spy.Tensor:
+        return spy.Tensor.from_numpy(module.device, numbers, dtype="float3")
+
+    def picture(colors: np.ndarray) -> np.ndarray:
+        return module.draw(ids, size, samples, seed, tensor(colors), _result="numpy")
 
     image = picture(colors)
     columns, rows = np.meshgrid((np.arange(12) + 0.5) / 12 - 0.5, (np.arange(8) + 0.5) / 8 - 0.5)
-    rays = np.stack([2 * columns, -2 * rows, np.full_like(rows, -1.5)], -1)
+    rays = np.stack([2 * columns, -2 * rows * 8 / 12, np.full_like(rows, -1.5)], -1)
     rays /= np.linalg.norm(rays, axis=-1, keepdims=True)
-    free = rays[..., 1] > 0.2
-    np.testing.assert_allclose(
-        image[free], (0.5 + 0.5 * rays[free][:, 1:2]) * np.array(colors["light"]), rtol=1e-4
-    )
-    white = picture({"of": [[1, 1, 1]] * 3, "light": [1, 1, 1]})
+    free = rays[..., 1] > 0.19  # above the balls: the sky
+    assert 5 < free.sum() < 40
+    np.testing.assert_allclose(image[free], (0.5 + 0.5 * rays[free][:, 1:2]) * colors[3], rtol=1e-4)
+    white = picture(np.ones_like(colors))
     assert white.min() > 0.1 and white.max() < 1
-    numbers = np.array([*colors["of"], colors["light"]])
+    np.testing.assert_allclose(picture(colors * [[1], [1], [1], [0.5]]), 0.5 * image, rtol=1e-5)
 
-    def named(numbers: np.ndarray) -> dict:
-        return {"of": numbers[:3].tolist(), "light": numbers[3].tolist()}
+    wanted = np.random.default_rng(1).uniform(size=image.shape).astype(np.float32)
+    learned = tensor(colors).with_grads(zero=True)
+    module.loss.bwds(ids, size, samples, seed, learned, wanted)
 
-    # A color is a factor along each path that meets it: the picture is linear in the light, a power in the others.
-    dimmed = picture(named(numbers * [[1], [1], [1], [0.5]]))
-    np.testing.assert_allclose(dimmed, 0.5 * image, rtol=1e-5)
-    weights = np.random.default_rng(1).normal(size=image.shape).astype(np.float32)
-    slopes = np.array(module.gradient(spy.int2(*size), samples, named(numbers), weights.tolist()))
-    assert_slopes(lambda x: (picture(named(x)) * weights).sum(dtype=np.float64), numbers, slopes)
+    def loss(numbers: np.ndarray) -> float:
+        return ((picture(numbers) - wanted) ** 2).sum(dtype=np.float64)
+
+    assert_slopes(loss, colors, learned.grad.to_numpy())

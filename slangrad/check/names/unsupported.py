@@ -38,9 +38,9 @@ _REFUSALS = (
      "E9001", "such samplers are not supported; write Sampler2D<float4>, or a texture and a SamplerState"),
     (r"(Resource|Sampler)DescriptorHeap|__DynamicResource",
      "E9001", HANDLES),
-    (r"dd[xy]\w*|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
+    (r"dd[xy]_\w+|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
      r"|(begin|end)InvocationInterlock",
-     "E9002", "threads are no pixels, so they have no neighbors"),
+     "E9002", "threads are no pixels; ddx, ddy and fwidth are there for groups with quads"),
     (r"Ray(Desc|Query|Flags|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|[hH]itObject\w*|ReportHit\w*"
      r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(Checker|Object)Ray\w+|(Object|Checker)To\w+|RayT(Min|Current)"
      r"|(Instance|Primitive|Geometry|Cluster)I(D|ndex)|HitKind|HitTriangleVertexPositions?|RAY_FLAG"

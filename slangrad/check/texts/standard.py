@@ -45,6 +45,8 @@ NAMES = {  # parts that are read for texts that mention them
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
     "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
+    "level_of_detail": re.compile("CalculateLevelOfDetail"),
+    "quads": re.compile(r"\b(dd[xy]|fwidth)(_fine|_coarse)?\b"),
     "texture_handles": re.compile("(?!)"),  # with both textures and handles
     "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
 }
@@ -60,6 +62,8 @@ def parts_named_in(texts: Iterable[str]) -> set[str]:
     """The parts of the library that a program of these texts has besides."""
     read = list(texts)
     named = {part for part, names in NAMES.items() if any(map(names.search, read))}
+    if "level_of_detail" in named:
+        named |= {"quads", "texture_more"}
     if "texture" in named and "descriptor" in named:
         named |= {"texture_handles", "texture_more"}
     return named | {"texel", "texel_format", "texture"} if "texture_more" in named else named

@@ -17,7 +17,7 @@ from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.ir.data.types import U32, Array, Pointer, Scalar, Struct, Type, scalar_of
 from slangrad.ir.ops.core import Attributes, Value
-from slangrad.ir.ops.primitives import GROUP_SIZE, PRIMITIVES
+from slangrad.ir.ops.primitives import GROUP_SIZE, PRIMITIVES, QUAD_ROW
 from slangrad.lower.calls import atomics, print_lines, prints
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.model.frame import Frame, Place
@@ -183,6 +183,7 @@ RULES: dict[str, Rule] = {
     "thread_place":       _thread_place,
     # The kernel's, and a constant after inlining (opt/simplify/statics.py).
     "group_size":         lambda f, name, places, t: f.emit("read_static", type=t, name=GROUP_SIZE),
+    "quad_row":           lambda f, name, places, t: f.emit("read_static", type=t, name=QUAD_ROW),
     "set_prints":         lambda f, name, places, t: print_lines.lower_set_prints(f, places[0].get(f)),
 }
 # fmt: on

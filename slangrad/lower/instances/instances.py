@@ -19,7 +19,6 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import CheckedProgram
-from slangrad.check.texts.standard import TEXTURES
 from slangrad.ir.data.types import Type
 from slangrad.ir.ops import core
 from slangrad.lower.instances import derivatives, functions
@@ -63,7 +62,6 @@ class Instances(Lowering):
         signature = self._signatures.get(reference.key)
         if signature is None:
             self._refuse_endless(reference, caller)
-            self._refuse_textures(reference, caller)
             signature = self._signatures[reference.key] = self._declare(reference)
             self._note_caller(signature, reference, caller)
         return signature
@@ -253,16 +251,6 @@ class Instances(Lowering):
             name = reference.declaration.parent.name
             message = f"the place that 'ref' of '{name}' returns depends on one that it returns"
             self.reporter.error("E0321", message, reference.declaration.span, "write 'get' and 'set' instead")
-            self.reporter.raise_if_errors()
-
-    def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
-        """Raise where a texture is used as none is yet: such members have names and no bodies, so programs load."""
-        declared = reference.declaration
-        if declared.span.source.name in TEXTURES and getattr(declared, "body", None) is None:
-            span = declared.span if caller is None else caller.b.span
-            message = f"'{declared.name}' of textures is not supported"
-            note = "t.SampleLevel(sampler, place, level) and t[index] read textures of one, two and three dimensions"
-            self.reporter.error("E9001", message, span, note)
             self.reporter.raise_if_errors()
 
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from math import prod
 
+from slangrad.base.diagnostics import Reporter
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import U32
 from slangrad.ir.ops.core import Function, Program, walk
-from slangrad.ir.ops.primitives import WAVES
+from slangrad.ir.ops.primitives import QUAD_ROW, WAVES
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 
@@ -28,6 +31,37 @@ def refuse_other_waves(f: Frame, declared: ast.FunctionDeclaration) -> None:
     bounds = [size for size in constants[:2] if isinstance(size, int)]
     if not bounds or not bounds[0] <= WAVE <= bounds[-1]:
         f.error("E9009", f"waves of another size than {WAVE} threads", attribute.span)
+
+
+def begin_quads(reporter: Reporter, program: Program, kernel: Function, declared: ast.Function) -> None:
+    """Begin a kernel that uses quads with the distance of their rows. An error where its group has none."""
+    functions = (kernel, *program.functions.values())
+    reads = [
+        op
+        for function in functions
+        for op in walk(function.region)
+        if op.name == "read_static" and op.attributes["name"] == QUAD_ROW
+    ]
+    if not reads:
+        return
+    row = None if declared.span.source.is_page else _quad_row(kernel.attributes["group_size"], declared)
+    if row is None:
+        message = "threads have neighbors in kernels whose group has quads only"
+        note = "[numthreads(4 n, 1, 1)], [numthreads(2 to 16, 2 n, 1)] with a power of two, or [DerivativeGroupLinear]"
+        reporter.error(
+            "E9002", message, declared.name_span if not declared.span.source.is_page else None, note
+        )
+        return
+    b = Builder(span=declared.span)
+    b.effect("write_static", b.constant(U32, row), name=QUAD_ROW)
+    kernel.region.ops[:0] = b.ops
+
+
+def _quad_row(group: tuple[int, int, int], declared: ast.Function) -> int | None:
+    x, y, z = group
+    if y * z == 1 or declared.attribute("DerivativeGroupLinear") is not None:
+        return None if x * y * z % 4 else 2
+    return x if x in (2, 4, 8, 16) and y % 2 == 0 else None
 
 
 def note_wave_size(program: Program, kernel: Function) -> None:
