@@ -42,21 +42,20 @@ class GradientError(CallError):
 class Along:
     """The derivatives of a function by a value along one direction, and whether they agree.
 
-    `gradient` is that of reverse mode, `forward` that of forward mode if it was computed. `epsilon`: the relative
-    error of the function's values. `tolerances` are relative (None: as exact as `epsilon` allows) and absolute.
+    `terms` are those of reverse mode, one for each value; `forward` is the sum by forward mode if it was computed.
+    `epsilon`: the relative error of the function's values. `tolerances` are relative (None: as exact as `epsilon`
+    allows) and absolute.
     """
 
     def __init__(
         self,
         label: str,
         value: object,
-        direction: object,
-        gradient: object,
+        terms: np.ndarray,
         epsilon: float,
         tolerances: tuple[float | None, float],
         forward: float | None = None,
     ) -> None:
-        terms = inner(gradient, direction)
         self._label, self._value, self._epsilon, self._forward = label, value, epsilon, forward
         self._reverse, self._size = float(np.sum(terms)), float(np.linalg.norm(terms))
         self._rtol, self._atol = tolerances
@@ -188,7 +187,9 @@ class BackwardCheck:
         assert self.primal is not None
         label = f"'{argument}' of '{self.call.name}'"
         tolerances = self.checking.rtol, self.checking.atol
-        Along(label, *point, exactness(self.primal, source.value_index), tolerances).check(outputs)
+        value, direction, gradient = point
+        epsilon = exactness(self.primal, source.value_index)
+        Along(label, value, inner(gradient, direction), epsilon, tolerances).check(outputs)
 
     # --- runs on copies
 

@@ -49,6 +49,7 @@ from slangrad.ir.ops.primitives import PRIMITIVES, WAVES
 from slangrad.ir.ops.type_rules import scalar_type
 
 Leaves = tuple[Leaf, ...]
+TypedLeaves = Iterable[tuple[Leaf, Type]]
 
 
 def flatten_aggregates(function: Function, bounds_checks: bool = True) -> Function:
@@ -215,7 +216,7 @@ def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     whole, part = (f.leaves(operand) for operand in op.operands)
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _put(f, b, t, whole, b.constant(U32, op.attributes["index"]), part, False)
+        return _put(f, b, whole, b.constant(U32, op.attributes["index"]), _typed(t, part))
     start, end = span_of(t, op.attributes["index"])
     return (*whole[:start], *part, *whole[end:])
 
@@ -232,12 +233,17 @@ def _element(f: _Flatten, b: Builder, t: Array, whole: Leaves, index: Value) -> 
     return parts
 
 
+def _typed(t: Array, element: Leaves) -> TypedLeaves:
+    """The leaves of an element of an array, each with its type."""
+    return zip(element, leaf_types(t.element), strict=True)
+
+
 def _put(
-    f: _Flatten, b: Builder, t: Array, whole: Leaves, index: Value, new: Leaves, adds: bool
+    f: _Flatten, b: Builder, whole: Leaves, index: Value, element: TypedLeaves, adds: bool = False
 ) -> Sequence[Leaf]:
     """The leaves of an array after an element was written, or added to."""
     leaves: list[Leaf] = []
-    for leaf, value, part in zip(whole, new, leaf_types(t.element), strict=True):
+    for leaf, (value, part) in zip(whole, element, strict=True):
         if is_fixed_array(part):
             assert isinstance(part, Array) and part.length is not None
             row = _row(f, b, leaf, part, index)
@@ -274,7 +280,7 @@ def _change(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     if extent is not None:
         f.report(b, op, index, extent)
     if isinstance(t, Array):
-        return _put(f, b, t, whole, index, new, adds)
+        return _put(f, b, whole, index, _typed(t, new), adds)
     leaves: list[Leaf] = []
     values = f.values(b, op.operands[2:])
     for hit, part in _components(f, b, t, whole, index):
@@ -350,7 +356,7 @@ def _read_long(f: _Flatten, b: Builder, t: Array, address: Value) -> Leaves:
     def read_one(b: Builder, index: Value, *carried: Value) -> Iterable[Value]:
         f.ranges.counted(b, count, index)
         element = _read(f, b, _element_address(b, address, index))
-        return [f.elements.as_value(b, leaf) for leaf in _put(f, b, t, carried, index, element, False)]
+        return [f.elements.as_value(b, leaf) for leaf in _put(f, b, carried, index, _typed(t, element))]
 
     return b.for_(count, map(b.zero, leaf_types(t)), read_one, hint="k")
 

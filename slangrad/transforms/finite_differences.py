@@ -81,5 +81,6 @@ def agree(
         return inner(cotangent, primal.with_values({place: moved(value, direction, step)}).run())
 
     epsilon = exactness(primal.bound(), primal.number(place))
-    Along(label_of(place), value, direction, gradient, epsilon, (rtol, atol), along).check(outputs)
+    terms = inner(gradient, direction)
+    Along(label_of(place), value, terms, epsilon, (rtol, atol), along).check(outputs)
     return True

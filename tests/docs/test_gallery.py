@@ -17,8 +17,10 @@ NEARER = {
     "hash_grid": 10,
     "paths": 10,
     "distances": 10,
+    "textured": 100,
+    "mip_texture": 20,
 }
-DEEP = {"paths", "distances"}  # `.ci/run` runs all of them
+DEEP = {"paths", "distances", "textured", "mip_texture"}  # `.ci/run` runs all of them
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,23 @@ def test_parts_with_other_numbers_share_a_kernel(dtype):
     assert len(texts) == 2, "x * number (of 0), and one kernel for the others"
 
 
+def test_many_numbers_are_arguments():
+    numbers = np.random.default_rng(2).standard_normal((5, 25)).tolist()
+
+    def f(x):
+        parts = []
+        for row in numbers:
+            y = x
+            for number in row:
+                y = y * number + number / 2
+            parts.append(y)
+        return np.concatenate(parts)
+
+    x = np.linspace(-1, 1, 7)
+    np.testing.assert_allclose(graph.jit(f)(x), f(x), rtol=1e-10, atol=1e-12)
+    assert len({step.name for step in plan_of(f, x).steps}) == 1
+
+
 def test_few_kernels_keep_their_numbers():
     def f(x):
         return np.concatenate([x * 1.5, x * 2.5, x * 3.5])

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha1
 
-from slangrad.graph.lowering.emit import LITERAL, MOST_NUMBERS
+from slangrad.graph.lowering.emit import LITERAL
 from slangrad.graph.lowering.steps import KernelStep, PlanStep
 
 END = re.compile(r"\bEnd_\w+")  # the struct that ends a product
+MOST = 64  # numbers that a kernel takes
 MANY = 4  # texts that become one
 
 
@@ -47,7 +48,7 @@ def _shared(kernels: Sequence[KernelStep]) -> dict[str, KernelStep]:
     literals = [LITERAL.findall(kernel.text) for kernel in kernels]
     columns = [column for column in zip(*literals, strict=True) if len({*column}) > 1]
     names = {column: f"number{i}" for i, column in enumerate(dict.fromkeys(columns))}  # equal ones are one
-    if len(names) > MOST_NUMBERS:
+    if len(names) > MOST:
         return {}
     of_place = iter([names.get(column, "") for column in zip(*literals, strict=True)])
     text = LITERAL.sub(lambda match: next(of_place) or match[0], kernels[0].text)

@@ -33,7 +33,9 @@ def refuse_other_waves(f: Frame, declared: ast.FunctionDeclaration) -> None:
         f.error("E9009", f"waves of another size than {WAVE} threads", attribute.span)
 
 
-def begin_quads(reporter: Reporter, program: Program, kernel: Function, declared: ast.Function) -> None:
+def begin_quads(
+    reporter: Reporter, program: Program, kernel: Function, declared: ast.FunctionDeclaration
+) -> None:
     """Begin a kernel that uses quads with the distance of their rows. An error where its group has none."""
     functions = (kernel, *program.functions.values())
     reads = [
@@ -57,7 +59,7 @@ def begin_quads(reporter: Reporter, program: Program, kernel: Function, declared
     kernel.region.ops[:0] = b.ops
 
 
-def _quad_row(group: tuple[int, int, int], declared: ast.Function) -> int | None:
+def _quad_row(group: tuple[int, int, int], declared: ast.FunctionDeclaration) -> int | None:
     x, y, z = group
     if y * z == 1 or declared.attribute("DerivativeGroupLinear") is not None:
         return None if x * y * z % 4 else 2

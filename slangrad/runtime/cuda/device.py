@@ -158,7 +158,7 @@ class CudaDevice(Device):
         partials, rows = (0, 0) if image.sums is None else (self._partials.address, shape[0][0])
         block = LAUNCH.pack(*grid, self._status_address, loaded.number, partials, rows, 0)
         size, sizes = kernel.argument_size, (image.shared, image.frame)
-        launch = PreparedLaunch(call, loaded.function, size, block, shape, *sizes)
+        launch = PreparedLaunch(partial(call, loaded.function), size, block, shape, *sizes)
         if loaded.finish is not None and image.sums is not None:
             launch.then(call, loaded.finish, image.sums[1])
         return launch, loaded.idle_over(grid)

@@ -91,15 +91,14 @@ class PreparedLaunch:
     def __init__(
         self,
         call: Callable[..., DriverResult],
-        function: object,
         size: int,
         launch: bytes,
         shape: tuple[Grid, Grid],
         shared: int,
         frame: int,
     ) -> None:
-        """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
-        bytes of dynamic shared memory, `frame` those of the arena that each thread has."""
+        """`call` is cuLaunchKernel with the function, `size` that of the arguments, `shape` the blocks and their
+        threads. `shared`: the bytes of dynamic shared memory; `frame`: those of the arena that each thread has."""
         block = ctypes.create_string_buffer(size)
         self._blocks: tuple[ctypes.Array[ctypes.c_char], ...] = (
             block,
@@ -110,7 +109,7 @@ class PreparedLaunch:
         blocks, threads = shape
         self.frames = frame * prod(blocks) * prod(threads)
         self._address = ctypes.addressof(self._pointers)
-        self._start = partial(call, function, *blocks, *threads, shared)
+        self._start = partial(call, *blocks, *threads, shared)
         self._second: Callable[..., DriverResult] | None = None
 
     def run(self, stream: object) -> DriverResult:

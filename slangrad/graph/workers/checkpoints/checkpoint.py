@@ -70,8 +70,8 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
     the program does. torch.distributed.checkpoint writes the files, for one worker, too. It unpickles what it
     reads: load only folders that you trust.
 
-    GraphError (E1049) where the folder cannot be used, where workers have folders of their own under this path, or
-    where the newest checkpoint is damaged or that of other parameters or another optimizer; then nothing is loaded. A
+    GraphError (E1049) where the folder cannot be used, or where workers have folders of their own under this path. Also
+    where the newest checkpoint is damaged, or that of other parameters or another optimizer; then nothing is loaded. A
     save that fails is a GraphError of the next step, before it is made, or of `step.wait()`. GraphError (E1043) without
     a step. ImportError without torch. WorkerLost where another worker is gone.
     """

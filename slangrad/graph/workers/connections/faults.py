@@ -374,7 +374,7 @@ class Watch:
             raise GraphError("E1048", message, "steps and meshes in the process that torchrun started")
 
     def _refuse_end(self, collective: str) -> None:
-        """WorkerLost in other threads than that which ends the program."""
+        """WorkerLost in each thread but the one that ends the program."""
         if self._ending not in (None, threading.current_thread()):
             reason = (
                 f"worker {self.rank} has ended its program, but not its thread that steps: join the thread"

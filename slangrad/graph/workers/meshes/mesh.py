@@ -40,7 +40,7 @@ OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 class Mesh:
     """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
     which workers have other parts of a batch. `links`: for each axis of several workers the connection to the
-    others; `watch`: the state of these; `number`: of the mesh among those of the program; `all_workers`: the connection
+    others; `watch`: the state of these. `number`: of the mesh among those of the program. `all_workers`: the connection
     to them along all axes. A mesh for plans alone has none of these."""
 
     sizes: Mapping[str, int]

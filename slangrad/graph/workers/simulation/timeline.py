@@ -173,8 +173,9 @@ class Timeline:
         return f"{shape}<title>{title}</title></rect>"
 
     def save(self, path: str | Path) -> None:
-        """Write a picture, .svg, where bars of the critical path have a border; a trace for chrome://tracing and
-        Perfetto, .json; or a page of HTML with the picture and the table."""
+        """Write a picture, a trace or a page, by the ending of the name. Bars of the critical path have a border in the
+        picture (.svg). A trace (.json) is for chrome://tracing and Perfetto. Other names get a page of HTML with the
+        picture and the table."""
         if Path(path).suffix == ".json":
             Path(path).write_text(trace_text(self.events, self.path, self._name_of), encoding="utf-8")
             return
