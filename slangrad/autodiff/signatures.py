@@ -15,7 +15,7 @@ from dataclasses import replace
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import free_values
 from slangrad.ir.building.vectorspace import VectorSpace
-from slangrad.ir.data.types import Struct, Type
+from slangrad.ir.data.types import Scalar, Struct, Type
 from slangrad.ir.ops.core import Function, FunctionAttributes, Parameter, Region, Value
 
 
@@ -133,7 +133,9 @@ def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Function:
     assert len(user.inputs) == len(primals), f"{user.name} does not take what {f.name} takes"
     derivative = dict(zip(varied, tangents, strict=True))
     arguments = tuple(
-        _pair(b, expected.type, p, space.settled(b, p.type, derivative[p], p)) if p in derivative else p
+        _pair(b, expected.type, p, space.settled(b, p.type, derivative[p], p))
+        if p in derivative
+        else _converted(b, p, expected.type)
         for p, expected in zip(primals, user.inputs, strict=True)
     )
     returned = b.call(user.name, arguments, user.result_types)
@@ -176,8 +178,14 @@ def _argument(
     b: Builder, p: Parameter, primal: Value, ct: Value | None, pair: Type, space: VectorSpace
 ) -> Value:
     if not is_differentiable(p, space):
-        return primal
+        return _converted(b, primal, pair)
     return _pair(b, pair, primal, space.zero(b, p.type) if ct is None else ct)
+
+
+def _converted(b: Builder, primal: Value, t: Type) -> Value:
+    """A derivative may take whole numbers of another type: `int n` for `uint n`."""
+    both_numbers = isinstance(primal.type, Scalar) and isinstance(t, Scalar)
+    return b.emit("convert", primal, type=t) if both_numbers and primal.type is not t else primal
 
 
 def _present(values: list[Value | None]) -> list[Value]:

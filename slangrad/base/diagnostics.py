@@ -77,6 +77,7 @@ CODES: dict[str, str] = {
     "E0330": "precompiled module",
     "E0331": "variable without a value",
     "E0332": "quotient of whole numbers",
+    "E0333": "public declaration of a type that is not public",
     # E04  generics, interfaces, overloads
     "E0401": "not generic",
     "E0402": "unsuitable generic argument",

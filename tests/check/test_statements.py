@@ -92,7 +92,7 @@ from tests.check.programs import check, codes, conversion_of, expression, proble
         ),
         (
             "int f(int x) { if (x > 0) return 1; }",
-            "E0605: 'f' can end without returning a 'int' (add a 'return' at the end)",
+            "E0605: 'f' can end without returning a 'int', which is zero then (add a 'return' at the end)",
         ),
         ("__init() {}", "E0305: '__init' has a meaning only inside of a type"),
     ],

@@ -14,6 +14,7 @@ from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.bodies.headers import check_accessors, check_header
 from slangrad.check.bodies.nesting import check_nesting, check_parameters_of_extension
 from slangrad.check.bodies.statements import check_statements
+from slangrad.check.bodies.visibility import check_visibility
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.custom_derivatives import check_derivative_attributes
 from slangrad.check.derivatives.paths import is_endless
@@ -78,8 +79,8 @@ def _check_end(checker: Checker, declaration: ast.AnyFunction, body: ast.Block, 
     if all(_falls_through(statement) for statement in body.statements):
         if checker.reporter.has_syntax_error(body.span):
             return  # the 'return' may be in the part that could not be read
-        message = f"'{declaration.name}' can end without returning a '{info.result}'"
-        checker.error("E0605", message, declaration.name_span, "add a 'return' at the end")
+        message = f"'{declaration.name}' can end without returning a '{info.result}', which is zero then"
+        checker.warning("E0605", message, declaration.name_span, "add a 'return' at the end")
 
 
 def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declaration]) -> None:
@@ -124,6 +125,7 @@ def check_declaration(checker: Checker, declaration: ast.Declaration) -> None:
     check_attributes(checker, declaration)
     check_modifiers(checker, declaration)
     check_header(checker, declaration)
+    check_visibility(checker, declaration)
     RULES[type(declaration)](checker, declaration)
 
 
@@ -132,7 +134,11 @@ def _function(checker: Checker, node: ast.FunctionDeclaration) -> None:
     generic_info(checker, node)
     attribute = node.attribute("NoDiscard")
     if attribute is not None and info.result is VOID:
-        checker.error("E0208", f"'{node.name}' has no result that [NoDiscard] could be about", attribute.span)
+        message = f"'{node.name}' has no result that [NoDiscard] could be about"
+        checker.error("E0208", message, node.name_span, "leave it out")
+    if node.attribute("CudaKernel") is not None and info.result not in (VOID, ERROR):
+        message = f"'{node.name}' returns a value, and a launch has no result"
+        checker.error("E0709", message, node.name_span, "write it into a tensor")
     check_body(checker, node)
     check_derivative_attributes(checker, node)
 
@@ -173,7 +179,7 @@ def _check_bases(checker: Checker, node: ast.StructDeclaration | ast.EnumDeclara
         if (
             base_type is ERROR
             or interfaces_in(base_type)
-            or (position == 0 and base_type is base_of(checker, kind))
+            or (position == 0 and base_type is base_of(checker, kind) and not _is_of_2026(node))
         ):
             continue
         if isinstance(kind, EnumType):
@@ -186,9 +192,18 @@ def _check_bases(checker: Checker, node: ast.StructDeclaration | ast.EnumDeclara
             checker.error(
                 "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"
             )
+        elif isinstance(base_type, StructType) and _is_of_2026(node):
+            message = f"in Slang 2026 a struct inherits from interfaces only, not from '{base_type}'"
+            checker.error("E0413", message, base.span, f"make a '{base_type}' a field of '{kind}'")
         else:
             message = f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{base_type}'"
             checker.error("E0413", message, base.span, f"make a '{base_type}' a field of '{kind}'")
+
+
+def _is_of_2026(node: ast.Declaration) -> bool:
+    while node.parent is not None:
+        node = node.parent
+    return isinstance(node, ast.ModuleDeclaration) and node.language >= 2026
 
 
 def _check_conformances(checker: Checker, node: ast.StructDeclaration | ast.Extension, kind: Type) -> None:

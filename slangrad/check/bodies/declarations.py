@@ -228,7 +228,8 @@ def _refuse_type(checker: Checker, node: ast.Variable, header: VariableInfo) -> 
         note = "make it a tuple: Tuple<expand each T>"
         checker.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
         header.type = ERROR
-    if isinstance(header.type, ArrayType) and header.type.count is None and header.kind in ("local", "field"):
+    sized = header.kind in ("local", "field") or isinstance(node.parent, ast.BufferBlock)
+    if isinstance(header.type, ArrayType) and header.type.count is None and sized:
         checker.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
         header.type = ERROR
 

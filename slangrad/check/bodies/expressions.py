@@ -62,6 +62,7 @@ from slangrad.check.model.types import (
     MatrixType,
     PointerType,
     ScalarType,
+    StructType,
     Type,
     VectorType,
     array_of,
@@ -75,6 +76,7 @@ from slangrad.check.names.memory_rules import is_layout, layout_named
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.resolve import RULES, mark_type, refer, refer_whole
 from slangrad.check.names.scopes import Scope, enclosing_member_scope
+from slangrad.check.names.struct_fields import inherits
 from slangrad.syntax import ast
 
 
@@ -197,7 +199,20 @@ def _is(scope: Scope, node: ast.Is) -> Type:
         _value_of(scope, node.operand, meaning)
     target = scope.checker.resolve_type(scope, node.target)
     node.ref = checked.TypeTest(node.operand, target)
+    if isinstance(meaning, ValueMeaning):
+        _refuse_unrelated(scope, node, target)
     return BOOL
+
+
+def _refuse_unrelated(scope: Scope, node: ast.Is | ast.As, target: Type) -> None:
+    """A struct is never another one."""
+    kind = value_type(node.operand)
+    if not isinstance(kind, StructType) or not isinstance(target, StructType) or kind is target:
+        return
+    is_known = not kind.abstract and not target.abstract
+    if is_known and not inherits(kind, target.declaration) and not inherits(target, kind.declaration):
+        message = f"a '{kind}' is never a '{target}'"
+        scope.checker.error("E0311", message, node.span, "'is' and 'as' look at values of interfaces")
 
 
 def _as(scope: Scope, node: ast.As) -> Type:
@@ -207,6 +222,7 @@ def _as(scope: Scope, node: ast.As) -> Type:
     if target is ERROR:
         return ERROR
     node.ref = checked.Downcast(node.operand, target)
+    _refuse_unrelated(scope, node, target)
     return library_type(scope.checker, "Optional", target)
 
 

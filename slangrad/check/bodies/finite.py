@@ -33,7 +33,8 @@ def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None
         reference = infinite[node]
         if reference is not None:
             message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
-            checker.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
+            place = reference.declaration if node.generics else node
+            checker.error("E0325", message, place.name_span, "hold its index in a buffer")
     if any(infinite.values()):
         raise CompileError(checker.reporter.diagnostics)
 

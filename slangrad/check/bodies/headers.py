@@ -12,11 +12,24 @@ In: a declaration.   Out: errors.
 
 from __future__ import annotations
 
+from slangrad.check.generics.bounds import generic_info
+from slangrad.check.interfaces.lookup import conforms
 from slangrad.check.model.checker import Checker
-from slangrad.check.model.types import ERROR
+from slangrad.check.model.types import ERROR, parameter_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
+_SYSTEM_VALUES = frozenset((
+    "sv_barycentrics", "sv_clipdistance", "sv_culldistance", "sv_coverage", "sv_cullprimitive", "sv_deviceindex",
+    "sv_depth", "sv_depthgreaterequal", "sv_depthlessequal", "sv_dispatchthreadid", "sv_domainlocation",
+    "sv_drawindex", "sv_fragcoord", "sv_fraginvocationcount", "sv_fragsize", "sv_groupid", "sv_groupindex",
+    "sv_groupthreadid", "sv_gsinstanceid", "sv_innercoverage", "sv_insidetessfactor", "sv_instanceid",
+    "sv_isfrontface", "sv_outputcontrolpointid", "sv_pointcoord", "sv_pointsize", "sv_position",
+    "sv_primitiveid", "sv_quadlaneindex", "sv_rendertargetarrayindex", "sv_sampleindex", "sv_shadingrate",
+    "sv_startinstancelocation", "sv_startinstanceindex", "sv_startvertexlocation", "sv_stencilref", "sv_target",
+    "sv_tessfactor", "sv_vertexcount", "sv_vertexid", "sv_viewid", "sv_viewportarrayindex",
+    "sv_vulkaninstanceid", "sv_vulkanvertexid", "sv_vulkansamplepositon", "sv_wavelaneindex", "sv_wavelanecount",
+))  # fmt: skip
 _ONCE = ("numthreads", "shader", "anyValueSize")
 
 
@@ -28,6 +41,8 @@ def check_header(checker: Checker, declaration: ast.Declaration) -> None:
     generics = getattr(declaration, "generics", None)
     if generics:
         _check_generics(checker, declaration, generics)
+    if isinstance(declaration, ast.FunctionDeclaration) and declaration.attribute("shader") is not None:
+        _check_semantics(checker, declaration)
     if len(declaration.attributes) > 1:
         _check_repeated(checker, declaration)
 
@@ -57,6 +72,8 @@ def _check_generics(
         if inferred and parameter.default is not None:
             message = f"the target says what '{parameter.name}' is, so a default is never used"
             checker.error("E0416", message, parameter.default.span, "leave the default out")
+        if isinstance(parameter, ast.TypeParameter) and parameter.default is not None and not inferred:
+            _check_default(checker, declaration, parameter, parameter.default)
         for bound in parameter.bounds if isinstance(parameter, ast.TypeParameter) else ():
             for name in walk(bound):
                 if isinstance(name, ast.Name) and name.name in later:
@@ -64,6 +81,29 @@ def _check_generics(
                     checker.error(
                         "E0417", message, parameter.name_span, f"put '{name.name}' before '{parameter.name}'"
                     )
+
+
+def _check_semantics(checker: Checker, function: ast.FunctionDeclaration) -> None:
+    """System values of an entry point have known names."""
+    for parameter in function.parameters:
+        for semantic in parameter.semantics:
+            name = semantic.name.lower()
+            if name.startswith("sv_") and name.rstrip("0123456789") not in _SYSTEM_VALUES:
+                message = f"there is no system value '{semantic.name}'"
+                note = "kernels have SV_DispatchThreadID, SV_GroupID, SV_GroupThreadID and SV_GroupIndex"
+                checker.error("E0709", message, parameter.name_span, note)
+
+
+def _check_default(
+    checker: Checker, declaration: ast.Declaration, parameter: ast.TypeParameter, default: ast.Expression
+) -> None:
+    """A default conforms to the bounds."""
+    kind = checker.resolve_type(checker.scope_of(declaration), default)
+    bounds = generic_info(checker, declaration).bounds.get(parameter_type(parameter), [])
+    for bound in bounds:
+        if not kind.abstract and not bound.abstract and not conforms(checker, kind, bound):
+            message = f"'{kind}', the default of '{parameter.name}', does not conform to '{bound}'"
+            checker.error("E0404", message, default.span, f"name a type that conforms to '{bound}'")
 
 
 def _check_repeated(checker: Checker, declaration: ast.Declaration) -> None:

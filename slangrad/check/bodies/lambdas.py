@@ -3,7 +3,7 @@
 In: `(float x) => a * x`.   Out: a value of a LambdaType of its own that captures `a`; its result is inferred.
 
 A lambda conforms to IFunc<R, A...> with its own result and parameters, so it can be passed where a type
-parameter is bounded by that.
+parameter is bounded by that. A call that wants another result has the lambda checked once more, with this result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
     inside.breakable, inside.handlers = frozenset(), ()
     assert function.body is not None
     check_block(inside, function.body)
-    info.result = _result(scope, inside.body)
+    wanted = checker.lambda_results.get(function)
+    info.result = _result(scope, inside.body) if wanted is None else wanted
     for statement, _ in inside.body.returns:
         if statement.value is not None and info.result is not ERROR:
             coerce(inside, statement.value, info.result, "the result of the lambda")

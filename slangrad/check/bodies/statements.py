@@ -79,6 +79,11 @@ def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
         if isinstance(declaration, ast.Variable):
             declare_local(scope, declaration)
             continue
+        if isinstance(declaration, ast.FunctionDeclaration):
+            message = "a function does not belong into a function"
+            scope.checker.error(
+                "E0414", message, declaration.name_span, "declare it outside, or write a lambda"
+            )
         _refuse_redeclaration(scope, declaration)
         scope.add(declaration)
         require_finite(scope.checker, [declaration])
@@ -89,6 +94,11 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
     """The initializer does not see the variable."""
     scope.checker.scopes_of_locals[declaration] = scope
     scope.checker.info(declaration)
+    if declaration.has("groupshared") and not declaration.has("static"):
+        message = f"'{declaration.name}' is shared by a group, so it cannot be a variable of a function"
+        scope.checker.error(
+            "E0706", message, declaration.name_span, "declare it outside of functions, or 'static'"
+        )
     check_attributes(scope.checker, declaration)
     check_modifiers(scope.checker, declaration)
     _refuse_redeclaration(scope, declaration)

@@ -160,13 +160,26 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
         scope.checker.error("E0307", message, span, "make it static, or call it on a value")
         return None
     if info.mutating and candidate.inner is None:
-        reason = not_a_place(scope, base.this)
+        reason = not_a_place(scope, base.this) or _unchangeable(base.this)
         if reason is not None:
             name = candidate.declaration.name
             scope.checker.error(
                 "E0315", f"'{name}' changes its object, which is not possible here: {reason}", span
             )
     return base.this
+
+
+def _unchangeable(this: checked.Base) -> str | None:
+    """Why a method must not change an object that can be stored into."""
+    if not isinstance(this, ast.Expression):
+        return None
+    parameter = this.ref.declaration if isinstance(this.ref, checked.Local) else None
+    if not isinstance(parameter, ast.ParameterDeclaration) or parameter.direction != "in":
+        return None
+    kind = this.type
+    if isinstance(kind, StructType) and kind.declaration.attribute("__NonCopyableType") is not None:
+        return f"'{parameter.name}' is passed by value, and a '{kind}' cannot be copied"
+    return None
 
 
 def _discriminator(span: Span, discriminator: checked.Base | None, kind: Type) -> ast.Expression | None:

@@ -48,6 +48,7 @@ class Mismatch:
     code: str = "E0405"
     note: str | None = None  # what to try
     only_sizes: bool = False  # the types have the right form, and sizes that do not fit
+    converted: tuple[ast.Lambda, Type] | None = None  # a lambda that fits with this type of its result
 
 
 def innermost(candidate: Candidate) -> Candidate:

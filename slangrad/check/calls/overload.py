@@ -20,7 +20,7 @@ from slangrad.check.calls.candidates import (
     innermost,
     instantiate,
 )
-from slangrad.check.calls.coerce import commit, mismatch, plan, report_list_failure
+from slangrad.check.calls.coerce import commit, mismatch, plan, report_list_failure, stripped
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
 from slangrad.check.derivatives.custom_derivatives import declared_derivatives
 from slangrad.check.generics.bounds import generic_info
@@ -47,10 +47,12 @@ from slangrad.check.model.types import (
     LambdaType,
     ScalarType,
     Type,
+    element_of,
     is_pack,
     parameter_type,
     pointer,
     stored,
+    with_element,
 )
 from slangrad.check.names import constants
 from slangrad.check.names.generic_arguments import default_argument, fits
@@ -58,6 +60,8 @@ from slangrad.check.names.memory_rules import rules_of_place
 from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
+from slangrad.syntax.ast.copies import duplicate, unchecked
+from slangrad.syntax.ast.walk import walk
 
 BY_PLACE = ("out", "inout", "ref")  # directions that take a variable of exactly the parameter's type
 
@@ -71,6 +75,8 @@ def choose(
     ):
         return _choose_despite_errors(scope, candidates, arguments)
     tried = [evaluate(scope, candidate, arguments) for candidate in distinct(candidates)]
+    if _converts_lambdas(scope, tried):
+        tried = [evaluate(scope, candidate, arguments) for candidate in distinct(candidates)]
     matches = [attempt for attempt in tried if isinstance(attempt, Match)]
     if not matches:
         _report_failures(
@@ -82,6 +88,27 @@ def choose(
         _report_ambiguity(scope, span, name, best, arguments)
         return None
     return best[0]
+
+
+def _converts_lambdas(scope: Scope, tried: list[Match | Mismatch]) -> bool:
+    """Check a lambda again with the result that the only candidates for it want: `(int x) => x` for IFunc<float, int>.
+    Only where no candidate takes it as it is."""
+    wanted = [attempt.converted for attempt in tried if isinstance(attempt, Mismatch) and attempt.converted]
+    if not wanted or any(isinstance(attempt, Match) for attempt in tried):
+        return False
+    node, result = wanted[0]
+    if any(other[0] is not node or other[1] is not result for other in wanted):
+        return False
+    again = duplicate(node)
+    for inner in walk(again):
+        unchecked(inner)
+    scope.checker.lambda_results[again.function] = result
+    with scope.checker.silence():
+        kind = scope.checker.check_value(scope, again)
+    if kind is ERROR:
+        return False
+    node.function, node.type, node.ref = again.function, kind, again.ref
+    return True
 
 
 def _choose_despite_errors(
@@ -238,14 +265,21 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
     reason = unmet_constraint(checker, candidate.declaration, bindings)
     if reason is None:
         return solver.bindings
-    wanted = _result_of_lambda(checker, candidate.declaration, bindings)
-    if wanted is None:
+    conversion = _result_of_lambda(checker, candidate.declaration, bindings)
+    if conversion is None:
         return Mismatch(candidate, reason)
-    return Mismatch(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
+    function, wanted = conversion
+    lambdas = [stripped(node) for node in placed if node is not None and value_type(node) is function]
+    direct = [node for node in lambdas if isinstance(node, ast.Lambda)]
+    converted = (direct[0], wanted) if len(lambdas) == len(direct) == 1 else None
+    note = f"convert in the lambda: '{wanted}(...)'"
+    return Mismatch(candidate, reason, code="E9012", note=note, converted=converted)
 
 
-def _result_of_lambda(checker: Checker, declaration: ast.Declaration, bindings: Substitution) -> Type | None:
-    """The result type that a lambda needs for its function type, where Slang converts the result."""
+def _result_of_lambda(
+    checker: Checker, declaration: ast.Declaration, bindings: Substitution
+) -> tuple[LambdaType, Type] | None:
+    """A lambda whose result converts to that of its function type, and that result."""
     for subject, interfaces in generic_info(checker, declaration).bounds.items():
         kind = substitute(checker, subject, bindings)
         if not isinstance(kind, LambdaType):
@@ -256,7 +290,8 @@ def _result_of_lambda(checker: Checker, declaration: ast.Declaration, bindings: 
                     offered.declaration is wanted.declaration
                     and offered.arguments[1:] == wanted.arguments[1:]
                 ):
-                    return None if convert(checker, offered.inner, wanted.inner) is None else wanted.inner
+                    converts = convert(checker, offered.inner, wanted.inner) is not None
+                    return (kind, wanted.inner) if converts else None
     return None
 
 
@@ -469,8 +504,23 @@ def _pass_place(
     ):
         assert coercion is not None
         return coercion
+    if coercion is not None and parameter.direction != "ref" and _differ_in_sign(actual, parameter.type):
+        coercion.conversion = checked.Conversion("sign", parameter.type)
+        return coercion
     reason = f"{subject} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
     return Mismatch(candidate, reason, node)
+
+
+def _differ_in_sign(actual: Type, wanted: Type) -> bool:
+    """`int` and `uint`, also of vectors and matrices: such numbers can be converted there and back."""
+    have, want = element_of(actual), element_of(wanted)
+    if (
+        not isinstance(have, ScalarType)
+        or not isinstance(want, ScalarType)
+        or not (have.is_integer and want.is_integer)
+    ):
+        return False
+    return have.bits == want.bits and with_element(actual, want) is wanted
 
 
 # --- Errors -------------------------------------------------------------------------------------------

@@ -44,7 +44,15 @@ from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInf
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, visible_parameters
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
+from slangrad.check.model.types import (
+    VOID,
+    FunctionParameter,
+    FunctionType,
+    ScalarType,
+    Tuple,
+    Type,
+    function_type,
+)
 from slangrad.syntax import ast
 
 Differentiated = ast.FunctionDeclaration | ast.Accessor
@@ -211,9 +219,16 @@ def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
             other.no_diff and passed.direction in ("in", "inout", "constref")
         ):
             return False
-        if not solver.unify(passed.type, other.type):
+        if not solver.unify(passed.type, other.type) and not _are_whole(passed, other):
             return False
     return solver.unify(offered.result, wanted.result)
+
+
+def _are_whole(passed: FunctionParameter, other: FunctionParameter) -> bool:
+    """A derivative gets a whole number by value, so it may take another type of them: `int n` for `uint n`."""
+    kinds = (passed.type, other.type)
+    by_value = passed.direction in ("in", "constref") and other.direction in ("in", "constref")
+    return by_value and all(isinstance(kind, ScalarType) and kind.is_integer for kind in kinds)
 
 
 def expected_signature(

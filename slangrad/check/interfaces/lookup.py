@@ -219,10 +219,12 @@ def tag_type(checker: Checker, kind: EnumType) -> Type:
 def _find_tag(checker: Checker, declaration: ast.EnumDeclaration) -> Type:
     for node in declaration.bases:
         base = checker.resolve_type(checker.scope_of(declaration), node)
-        if isinstance(base, ScalarType):
-            if not base.is_float:
-                return base
-            checker.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
+        if isinstance(base, ScalarType) and not base.is_float:
+            return base
+        if isinstance(base, (ScalarType, ParameterType)):
+            checker.error(
+                "E0323", f"an enum cannot be stored as '{base}'", node.span, "name a type of whole numbers"
+            )
     return INT
 
 

@@ -52,6 +52,7 @@ from slangrad.check.model.types import (
     EnumType,
     InterfaceType,
     LambdaType,
+    Nominal,
     ParameterType,
     Projection,
     Type,
@@ -442,7 +443,40 @@ def check_conformance(checker: Checker, kind: Type, interface: InterfaceType, sp
     missing = lacking(checker, kind, interface)
     if missing:
         note = "\n        ".join(missing)
-        checker.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
+        place = _unfit_member(checker, kind, interface) if len(missing) == 1 else None
+        checker.error("E0411", f"'{kind}' does not conform to '{interface}'", place or span, note)
+    for requirement in interface.declaration.members:
+        if isinstance(requirement, ast.FunctionDeclaration) and has_body(requirement):
+            _check_override(checker, kind, interface, requirement)
+
+
+def _check_override(
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.FunctionDeclaration
+) -> None:
+    """An `override` of the type itself replaces the default."""
+    reference = witness(checker, kind, interface, requirement)
+    if reference is None or reference.declaration is not requirement or not isinstance(kind, Nominal):
+        return
+    for member in concrete_members(checker, kind, requirement.name):
+        if member.declaration.has("override") and member.declaration.parent is kind.declaration:
+            message = f"'{requirement.name}' overrides nothing: that of '{interface}' has another form"
+            note = f"it is declared as {signature_text(checker, DeclRef(requirement, {}))}"
+            checker.error("E0411", message, member.declaration.name_span, note)
+
+
+def _unfit_member(checker: Checker, kind: Type, interface: InterfaceType) -> Span | None:
+    """The place of the member that has the name of the missing one, but another form."""
+    for requirement in interface.declaration.members:
+        if isinstance(requirement, tuple(_COMPARISONS)) and _missing_member(
+            checker, kind, interface, requirement
+        ):
+            members = concrete_members(checker, kind, requirement.name)
+            declared = members[0].declaration if len(members) == 1 else None
+            is_own = (
+                isinstance(kind, Nominal) and declared is not None and declared.parent is kind.declaration
+            )
+            return declared.name_span if declared is not None and is_own else None
+    return None
 
 
 def lacking(checker: Checker, kind: Type, interface: InterfaceType) -> list[str]:

@@ -234,6 +234,7 @@ class TriedCall(Form):
 
 # kind          from -> to
 # "numeric"     scalar, vector, matrix or enum to another element type of the same shape; bool both ways
+# "sign"        a variable that is passed as `out` or `inout`: `int` for `uint`; converted back afterwards
 # "splat"       scalar to vector or matrix, its element converted first
 # "truncate"    vector to a shorter one or to a scalar, matrix to a smaller one; elements converted
 # "reshape"     vector<T,1> and scalar, matrix and array or vector of the same component count

@@ -71,6 +71,9 @@ class Checker:
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[ast.Declaration, Scope] = {}
         self.scopes_of_locals: dict[ast.Declaration, Scope] = {}
+        self.lambda_results: dict[
+            ast.FunctionDeclaration, Type
+        ] = {}  # of lambdas whose result a call converts
         self.member_tables: dict[ast.Declaration, dict[str, list[Declared]]] = {}
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}

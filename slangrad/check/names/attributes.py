@@ -74,6 +74,13 @@ _REFUSED = {
 # fmt: on
 
 
+_STAGES = frozenset((
+    "vertex", "hull", "domain", "geometry", "fragment", "pixel", "compute", "raygeneration", "intersection", "anyhit",
+    "closesthit", "miss", "callable", "mesh", "amplification", "task", "node", "dispatch", "tesscontrol",
+    "tesseval", "tessellationcontrol", "tessellationevaluation",
+))  # fmt: skip
+
+
 def check_attributes(checker: Checker, node: ast.Declaration | ast.Statement) -> None:
     """Report unknown attributes, and those that mean nothing where they stand."""
     for attribute in node.attributes:
@@ -93,8 +100,16 @@ def _check_place(checker: Checker, node: ast.SyntaxNode, attribute: ast.Attribut
     elif attribute.name == "TreatAsDifferentiable" and _is_requirement(node):
         message = "[TreatAsDifferentiable] belongs before the function that satisfies the interface"
         checker.error("E0208", message, attribute.span)
+    elif attribute.name.lower() == "shader" and _stage(attribute) not in _STAGES:
+        message = f"there is no stage '{_stage(attribute)}'"
+        checker.error("E0329", message, attribute.span, 'kernels are [shader("compute")]')
     elif attribute.name == "DerivativeMember" and isinstance(node, ast.Variable):
         checker.later.append(partial(_check_derivative_member, checker, node, attribute))
+
+
+def _stage(attribute: ast.AttributeNode) -> str:
+    argument = attribute.arguments[0] if attribute.arguments else None
+    return argument.value.lower() if isinstance(argument, ast.StringLiteral) else ""
 
 
 def _is_requirement(node: ast.SyntaxNode) -> bool:
@@ -228,6 +243,10 @@ def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
         rule = _MODIFIERS.get(modifier)
         if rule is not None:
             rule(checker, node)
+    seen_by = [modifier for modifier in node.modifiers if modifier in ("public", "internal", "private")]
+    if len(seen_by) > 1:
+        message = f"'{node.name}' cannot be both '{seen_by[0]}' and '{seen_by[1]}'"
+        checker.error("E0208", message, node.name_span, "leave one of them out")
     if isinstance(node, ast.StructDeclaration) and node.keyword == "class":
         note = "write 'struct', whose objects are values"
         checker.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)

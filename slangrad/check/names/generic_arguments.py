@@ -40,6 +40,11 @@ def apply_arguments(
     scope: Scope, node: ast.Expression, meaning: GenericMeaning, written: Sequence[Entry] | None = None
 ) -> Meaning:
     """The type for the arguments; where none are written inside of the type itself, that type."""
+    if written is None and meaning.builtin == "Tuple":
+        scope.checker.error(
+            "E0403", "'Tuple' is generic, and its arguments are missing", node.span, "write Tuple<>"
+        )
+        return FAILED
     if meaning.builtin:
         return _apply_builtin(scope, node, meaning.builtin, written or ())
     declaration = meaning.declaration

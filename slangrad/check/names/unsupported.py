@@ -72,6 +72,8 @@ _REFUSALS = (
      "E9011", "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
     (r"__packBranch",
      "E9011", "'expand' and 'each' run over all elements of a pack"),
+    (r"Ref",
+     "E9005", "only Slang's own library names references; return the place by 'ref', or a pointer"),
     (r"NativeString",
      "E9006", "a text can only be the format of printf"),
 )

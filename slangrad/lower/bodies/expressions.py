@@ -23,7 +23,7 @@ from slangrad.lower.calls import calls, conversions, prints, throwing
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places import defaults, packs
-from slangrad.lower.places.places import Component, SwizzlePlace, Temporary, behind_pointer
+from slangrad.lower.places.places import Component, Converted, SwizzlePlace, Temporary, behind_pointer
 from slangrad.lower.places.statics import Static
 from slangrad.lower.places.variables import held
 from slangrad.lower.values import interface_values, operators, runtime_types
@@ -121,6 +121,8 @@ def place(f: Frame, node: ast.Expression | checked.ThisValue) -> Place:
             return place
         if node.conversion.kind == "dereference":
             return behind_pointer(f, place.get(f))
+        if node.conversion.kind == "sign":
+            return Converted(place, f.type(node.conversion.target))
         return Temporary(conversions.convert(f, place.get(f), node.conversion))
 
 

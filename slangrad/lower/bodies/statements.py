@@ -143,11 +143,8 @@ def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
 
 
 def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> None:
-    if declared.has("groupshared") and declared.has("static"):
-        return  # memory of the group, as if declared outside
     if declared.has("groupshared"):
-        message = f"'{declared.name}' is shared by a group, so it cannot be a variable of a function"
-        f.error("E0706", message, declared.name_span, "make it static, or declare it outside of the function")
+        return  # memory of the group, as if declared outside
     if declared.has("precise"):
         f.lowering.is_precise = True
     if info.type is VOID:

@@ -134,6 +134,7 @@ def _interface(f: Frame, value: Value, conversion: Conversion) -> Value:
 # fmt: off
 CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
     "numeric":   lambda f, value, conversion: f.emit("convert", value, type=_target(f, conversion)),
+    "sign":      lambda f, value, conversion: f.emit("convert", value, type=_target(f, conversion)),
     "splat":     _splat,
     "truncate":  lambda f, value, conversion: truncate(f, value, _target(f, conversion)),
     "reshape":   lambda f, value, conversion: _from_scalars(f, f.scalars(value), _target(f, conversion))[0],

@@ -20,7 +20,15 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import CheckedProgram
 from slangrad.ir.data import types
 from slangrad.ir.data.forms import Rules, rules_from
-from slangrad.ir.data.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.ir.data.layout import (
+    HEADER,
+    OPEN_SIZE,
+    Layout,
+    any_value_composite,
+    any_value_layout,
+    layout_of,
+    round_up,
+)
 from slangrad.ir.ops import core
 from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
 from slangrad.lower.model.memory_forms import KernelMemoryForms
@@ -204,7 +212,7 @@ class IRTypeMap:
 
     def _any_size(self, of: checked.Type) -> int:
         """The bytes that the types behind an interface may take: by the attribute, or by the largest type without
-        generic parameters. So all kernels and the host agree."""
+        generic parameters, or 16 without such types. So all kernels and the host agree."""
         if not isinstance(of, checked.InterfaceType):
             return round_up(
                 max((self._behind(alternative).size for alternative in self.alternatives(of)), default=0), 4
@@ -216,9 +224,8 @@ class IRTypeMap:
                 self.reporter.error("E9007", message, self._alternatives.root.span)
                 return 0
             self._sizing.add(of)
-            size = max(
-                (self._behind(alternative).size for alternative in self._alternatives.plain(of)), default=0
-            )
+            sizes = (self._behind(alternative).size for alternative in self._alternatives.plain(of))
+            size = max(sizes, default=OPEN_SIZE)
             self._sizing.discard(of)
         return round_up(size, 4)
 

@@ -76,6 +76,24 @@ class Temporary(Aggregate):
 
 
 @dataclass(slots=True)
+class Converted(Place):
+    """A place of numbers as another type of them; what is written is converted back."""
+
+    parent: Place
+    type: Type
+
+    def read(self, f: Frame) -> Value:
+        return f.emit("convert", self.parent.read(f), type=self.type)
+
+    def set(self, f: Frame, value: Value) -> None:
+        self.parent.set(f, f.emit("convert", value, type=self.parent.type))
+
+    def component(self, f: Frame, index: int | Value) -> Place:
+        part = component(self.type, index if isinstance(index, int) else 0)
+        return Converted(self.parent.component(f, index), part)
+
+
+@dataclass(slots=True)
 class Component(Aggregate):
     """At an index known at run time: out of range it reads zero, drops the write, and that is reported."""
 

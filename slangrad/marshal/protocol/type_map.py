@@ -14,7 +14,7 @@ from slangrad.abi import SCALARS, MemoryForms, interface_words
 from slangrad.check.model import types as checked
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.forms import Rules, rules_from
-from slangrad.ir.data.layout import any_value_layout
+from slangrad.ir.data.layout import OPEN_SIZE, any_value_layout
 
 _CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in SCALARS.items()}
 
@@ -80,9 +80,10 @@ class HostTypeMap(MemoryForms):
         size, conforming = self._alternatives(t)
         if size is None:
             parts = [self.lower(part) for part in conforming]
-            if not parts or None in parts:
+            if None in parts:
                 return None
-            size = max(any_value_layout(part).size for part in parts if part is not None)
+            sizes = (any_value_layout(part).size for part in parts if part is not None)
+            size = max(sizes, default=OPEN_SIZE)
         words = interface_words(f"{t} in memory", size)
         self.words.add(words)
         return words

@@ -49,6 +49,12 @@ def duplicate(node: AnyNode) -> AnyNode:
     return cast("AnyNode", _COPIERS[type(node)](node, {}))
 
 
+def unchecked(node: object) -> None:
+    """Forget the meaning that `check` has given a copied node."""
+    for name in _MEANINGS.intersection(fields_of(type(node))):
+        setattr(node, name, None)
+
+
 class _Copiers(dict[type[object], Copier]):
     """How values of each class are copied. Those of nodes are written out field by field, as `__init__`
     is."""
@@ -80,6 +86,7 @@ def _list(values: list[object], twins: Twins) -> list[object]:
     return [_COPIERS[value.__class__](value, twins) for value in values]
 
 
+_MEANINGS = {"type", "ref", "conversion", "checked"}
 _FIELDS: dict[type[object], tuple[str, ...]] = {}
 _NODES: set[type[object]] = set()
 _COPIERS = _Copiers({list: _list})

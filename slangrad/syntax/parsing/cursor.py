@@ -106,6 +106,14 @@ class Cursor:
             return self.advance()
         raise self.error("E0201", f"expected '{kind}' {position}, found {self.token.shown()}")
 
+    def expect_after(self, kind: str, position: str) -> Token:
+        """The same, and the error stands behind the token before, which may be lines away."""
+        if self.kind == kind:
+            return self.advance()
+        previous = self.tokens[max(self.position - 1, 0)]
+        message = f"expected '{kind}' {position}, found {self.token.shown()}"
+        raise self.error("E0201", message, Span(previous.source, previous.end, previous.end + 1))
+
     def expect_word(self, word: str, position: str) -> Token:
         if self.at_word(word):
             return self.advance()

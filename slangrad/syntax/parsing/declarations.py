@@ -105,7 +105,13 @@ class DeclarationParser(MemberParser):
 
     def _parse_enum(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
-        self.accept_word("class")
+        is_scoped = self.accept_word("class")
+        if is_scoped and self.kind != "name":
+            self.error(
+                "E0205",
+                "cases of an 'enum class' are named by the name of the enum, which is missing",
+                keyword.span,
+            )
         name = self.advance() if self.kind == "name" else keyword
         text = name.text if name is not keyword else ""
         enum = self.declare_generic(ast.EnumDeclaration(name.span, text, name.span, [], []), prefix)

@@ -171,7 +171,7 @@ class MemberParser(FunctionParser):
         )
         outer, self.container = self.container, subscript
         subscript.parameters = self.parse_parameters()
-        self.expect("->", "after the parameters of '__subscript'")
+        self.expect_after("->", "after the parameters of '__subscript'")
         subscript.result = self.parse_type()
         subscript.constraints += self.parse_constraints()
         subscript.accessors = self.parse_accessors(subscript)
