@@ -355,18 +355,11 @@ def first_lanes(e: RegionEmitter, count: str) -> str:
 
 
 def _write_drain(w: Writer, entry: str) -> None:
-    """Take batches until none is left, `limit` were run, or the launch is to stop. A batch is a part of the chunks that
-    are left, within its bounds. Others may have taken some since these were counted: that only decides its size."""
-    names = "shared", "chunks", "batch", "most", "parts"
-    shared, chunks, least, most, parts = (read_field(w, "%launch", name) for name in names)
+    """Take batches until none is left, `limit` were run, or the launch is to stop."""
+    shared, chunks, batch = (read_field(w, "%launch", name) for name in ("shared", "chunks", "batch"))
     take, done = w.labels("take", "done")
     with counted_loop(w, "0", "%limit", 1):
         counter = field_address(w, shared, "next")
-        begun = w.value(f"load atomic i64, ptr {counter} monotonic, align 8")
-        left = w.value(f"sub i64 {chunks}, {begun}")
-        part = w.value(f"sdiv i64 {left}, {parts}")
-        at_least = w.value(f"call i64 @llvm.smax.i64(i64 {part}, i64 {least})")
-        batch = w.value(f"call i64 @llvm.smin.i64(i64 {at_least}, i64 {most})")
         first = w.value(f"atomicrmw add ptr {counter}, i64 {batch} monotonic, align 8")
         w.branch(w.value(f"icmp ult i64 {first}, {chunks}"), take, done)
         w.block(take)

@@ -50,14 +50,13 @@ MOST_CHUNKS = 512
 MOST_CHUNKS_WITH_PARTIALS = 128
 ALL_BATCHES = 1 << 62
 PROBE = 16
-BATCHES_A_THREAD = 4  # of equal batches at least; else a batch is a part of the chunks that are left
+BATCHES_A_THREAD = 4  # at least
 
 # Nanoseconds, measured on a two-core virtual machine; they decide how many threads work, never the results.
 CALL_COST = 1_000
 SHORT_BATCH = 5_000
 # Threads that take shorter batches in turn wait for the counter, and for lines of each other's caches.
 LONG_BATCH = 20_000
-LONGEST_BATCH = 200_000  # neighboring chunks of one thread find data of each other in its cache
 WORTH_A_HELPER = 50_000
 WORTH_A_MEMBER = 10_000  # of a team that is awake
 BETWEEN_SIGNALS = 5_000_000
@@ -364,20 +363,17 @@ class _ChunkRun:
 
     def all_chunks(self, threads: int) -> None:
         """Run a few batches, measure their time, and ask for as many helpers as the rest is worth."""
-        launch = self._record.launch
-        launch.most = launch.batch
         spent, most = self._time_of_a_batch(1), _batches(self._record)
         if spent < SHORT_BATCH and most > 2 * PROBE:
             spent = self._time_of_a_batch(PROBE)
+        launch = self._record.launch
         left = -(-(launch.chunks - self._record.shared.next) // launch.batch)
         is_team = bool(self._kernel.share) and TEAM.is_awake()
         worth = spent * left // (WORTH_A_MEMBER if is_team else WORTH_A_HELPER)
         helpers = 0 if self._kernel.ordered else max(0, min(threads - 1, left, worth))
         if helpers and not self._has_sums:
             factor = max(1, min(LONG_BATCH // max(spent, 1), left // (BATCHES_A_THREAD * (helpers + 1))))
-            launch.batch, launch.parts = factor * launch.batch, BATCHES_A_THREAD * (helpers + 1)
-            longest = max(factor, LONGEST_BATCH // max(spent, 1))
-            launch.most, spent = longest * launch.most, longest * spent
+            launch.batch, spent = factor * launch.batch, factor * spent
         portion = max(1, BETWEEN_SIGNALS // max(spent, 1))
         if helpers == 0:
             self._take_all(portion)

@@ -45,7 +45,7 @@ class Launch(ctypes.Structure):
         ("shared", ctypes.c_void_p),          # Shared*
         ("partials", ctypes.c_void_p),        # `partial_size` bytes for each batch, zero at first
         ("partial_size", ctypes.c_int64),
-        ("batch", ctypes.c_int64),            # chunks that one thread runs in order, one after the other: at least
+        ("batch", ctypes.c_int64),            # chunks that one thread runs in their order, one after the other
         ("chunk", ctypes.c_int64),            # the entry writes its chunk's number when it begins
         ("arena", ctypes.c_void_p),           # memory for tapes; the entry writes 0 to arena_used first
         ("arena_used", ctypes.c_int64),
@@ -61,8 +61,6 @@ class Launch(ctypes.Structure):
         ("released", ctypes.c_int64),         # bit k: lists[k] has freed memory of 2^k bytes; the entry writes 0 first
         ("lists", ctypes.c_void_p * 64),      # where a free piece is, which begins with the address of the next one
         ("memory", ctypes.c_void_p),          # the table of all blocks of memory, for kernels of check mode
-        ("parts", ctypes.c_int64),            # a batch is this part of the chunks that are left,
-        ("most", ctypes.c_int64),             # from `batch` to `most` chunks
     ]
     # fmt: on
 
@@ -70,8 +68,8 @@ class Launch(ctypes.Structure):
 LAUNCH_OFFSETS: dict[str, int] = {name: getattr(Launch, name).offset for name, *_ in Launch._fields_}
 SHARED_OFFSETS: dict[str, int] = {name: getattr(Shared, name).offset for name, *_ in Shared._fields_}
 
-SHARED_AT = 768
-RECORD_SIZE = 832
+SHARED_AT = 704
+RECORD_SIZE = 768
 SMALLEST_ARENA = 1 << 20
 LARGEST_KEPT_ARENA = 64 << 20
 
@@ -121,7 +119,7 @@ class LaunchRecord:
         shared = self.shared = self._own_shared
         _SHARED.pack_into(shared, 0, 0, 0)
         _GRID.pack_into(self.launch, 0, *grid, *chunks, self.address + SHARED_AT)
-        self.launch.batch = self.launch.most = self.launch.parts = 1
+        self.launch.batch = 1
 
     def begin_one_chunk(self, kernel: Kernel, tape_limit: int, grid: Grid, threads: int) -> None:
         """The same for a launch of one chunk of so many threads; fast if the last launch was the same."""
@@ -135,7 +133,6 @@ class LaunchRecord:
         self.prepared = None
         self.launch.poll = None
         self.launch.memory = other.launch.memory
-        self.launch.parts, self.launch.most = other.launch.parts, other.launch.most
         self.shared = other.shared
         self._limit_tapes(other.tape_limit)
 

@@ -193,14 +193,11 @@ def test_what_a_helper_raises_is_kept() -> None:
     assert isinstance(job.error, ZeroDivisionError)
 
 
-@pytest.mark.parametrize(("long_batch", "longest"), [(1, 1), (1, 10**9), (10**4, 10**5), (10**9, 10**9)])
+@pytest.mark.parametrize("long_batch", [1, 10**4, 10**9])
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_each_chunk_runs_once(
-    monkeypatch: pytest.MonkeyPatch, threads: int, long_batch: int, longest: int
-) -> None:
+def test_each_chunk_runs_once(monkeypatch: pytest.MonkeyPatch, threads: int, long_batch: int) -> None:
     monkeypatch.setattr("slangrad.runtime.cpu.WORTH_A_HELPER", 1)
     monkeypatch.setattr("slangrad.runtime.cpu.LONG_BATCH", long_batch)
-    monkeypatch.setattr("slangrad.runtime.cpu.LONGEST_BATCH", longest)
     device = spy.create_device(options=Options(threads=threads))
     module = spy.Module.load_from_source(device, "bump", "float bump(float x) { return x + 1; }")
     for rows in (33, 100, 511, 1000):

@@ -11,7 +11,7 @@ from slangrad.llvm.text.writer import Writer
 
 _LAUNCH = (
     "nx ny nz chunk_x chunks_x chunks shared partials partial_size batch chunk arena arena_used arena_size "
-    "error:i32 site:i32 index extent error_chunk print reserve poll released lists memory parts most"
+    "error:i32 site:i32 index extent error_chunk print reserve poll released lists memory"
 )
 _SHARED = "next stop:i32"
 _POINTERS = frozenset({"shared", "partials", "memory", "arena", "print", "reserve", "poll"})
