@@ -44,6 +44,19 @@ int4 sizes()
 {
     return int4(sizeof(DescriptorHandle<Texture2D<float>>), alignof(SamplerState.Handle), sizeof(Info), 0);
 }
+float nowhere(uint2 words, SamplerState there)
+{
+    Texture2D<float4> image = DescriptorHandle<Texture2D<float4>>(words);
+    SamplerState s = DescriptorHandle<SamplerState>(words);
+    Sampler2D<float> both = Sampler2D<float>.Handle(words);
+    RWTexture2D<float> written = DescriptorHandle<RWTexture2D<float>>(words);
+    written[words] = 1;
+    uint width, height;
+    image.GetDimensions(width, height);
+    float4 sum = image.SampleLevel(there, float2(0.3f, 7), 1) + image.Sample(s, float2(-1, 0));
+    return sum.x + image.GatherRed(there, 0.5f).y + both.SampleLevel(0.5f, 0) + written[uint2(0)] + float(width);
+}
+float follows(DescriptorHandle<RWStructuredBuffer<float>> sums) { return (*sums)[1]; }
 [Differentiable]
 float sampled(no_diff Texture2D<float>.Handle image, no_diff SamplerState.Handle s, float2 uv)
 {
@@ -113,6 +126,7 @@ def test_sums_behind_a_handle(device, module) -> None:
     sums = device.create_buffer(data=np.zeros(3, F), struct_size=4)
     module.add(sums, np.arange(3000, dtype=np.int32))
     np.testing.assert_array_equal(sums.to_numpy().view(F), [1000, 1000, 1000])
+    assert module.follows(sums) == 1000
 
 
 def test_derivatives_by_coordinates(device, module) -> None:
@@ -129,6 +143,8 @@ def test_what_is_no_handle_of_the_resource(device, module) -> None:
     for wrong in (spy.DescriptorHandle(), numbers.descriptor_handle_ro, {"__address": 1}):
         with pytest.raises(spy.PointerError, match="E0907"):
             module.at(wrong, spy.uint2(0, 0))
+    with pytest.raises(spy.PointerError, match="E0907"):
+        module.nowhere(np.array([[0, 0], [1, 0], [3, 0]], np.uint32), device.create_sampler())
     with pytest.raises(spy.CallError, match="E1019"):
         module.at(numbers, spy.uint2(0, 0))
     with pytest.raises(ValueError, match="texels behind a handle are constants"):
