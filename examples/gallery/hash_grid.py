@@ -68,14 +68,11 @@ def main(size=256, points=1 << 14, steps=400, rate=0.01, out="hash_grid.png"):
 
 
 def draw(out, shown, losses):
-    with show.picture(out, (10, 2.75)) as figure:
-        for axes, (title, image) in zip(figure.subplots(1, 4), shown.items()):
-            show.draw_image(axes, image, title)
-        figure.suptitle(
-            f"{LEVELS * TABLE * FEATURES:,} features and a network of {HIDDEN} hidden units: "
-            f"mean squared error {losses[0]:.2f} before, {losses[-1]:.4f} after {len(losses)} steps",
-            fontsize=10,
-        )
+    text = (
+        f"{LEVELS * TABLE * FEATURES:,} features and a network of {HIDDEN} hidden units: "
+        f"mean squared error {losses[0]:.2f} before, {losses[-1]:.4f} after {len(losses)} steps"
+    )
+    show.draw_images(out, shown, text)
 
 
 if __name__ == "__main__":

@@ -78,14 +78,11 @@ def main(size=256, texels=128, points=1 << 14, steps=400, rate=0.02, out="mip_te
 
 
 def draw(out, shown, losses):
-    with show.picture(out, (10, 2.75)) as figure:
-        for axes, (title, image) in zip(figure.subplots(1, 4), shown.items()):
-            show.draw_image(axes, image, title)
-        figure.suptitle(
-            f"{FEATURES} features in each texel of all levels, and a network of {HIDDEN} hidden units: mean squared "
-            f"error {losses[0]:.2f} before, {losses[-1]:.5f} after {len(losses)} steps",
-            fontsize=10,
-        )
+    text = (
+        f"{FEATURES} features in each texel of all levels, and a network of {HIDDEN} hidden units: mean squared "
+        f"error {losses[0]:.2f} before, {losses[-1]:.5f} after {len(losses)} steps"
+    )
+    show.draw_images(out, shown, text)
 
 
 if __name__ == "__main__":

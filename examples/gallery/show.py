@@ -85,6 +85,14 @@ def draw_losses(axes, losses, label="loss"):
     axes.grid(True, axis="y", color="#e4e6ea", lw=0.6)
 
 
+def draw_images(out, shown, text):
+    """A picture of four images side by side, by their titles, with a line above."""
+    with picture(out, (10, 2.75)) as figure:
+        for axes, (title, image) in zip(figure.subplots(1, 4), shown.items()):
+            draw_image(axes, image, title)
+        figure.suptitle(text, fontsize=10)
+
+
 def draw_image(axes, image, title):
     """An image of colors from 0 to 1, whose first row is at the top."""
     axes.imshow(np.clip(image, 0, 1), interpolation="nearest")

@@ -77,14 +77,11 @@ def main(size=160, texels=64, steps=300, out="textured.png"):
 
 
 def draw(out, shown, losses):
-    with show.picture(out, (10, 2.75)) as figure:
-        for axes, (title, image) in zip(figure.subplots(1, 4), shown.items()):
-            show.draw_image(axes, image, title)
-        figure.suptitle(
-            f"texels and pose of a disk: mean squared error {losses[0]:.3f} before, {losses[-1]:.5f} after "
-            f"{len(losses)} steps",
-            fontsize=10,
-        )
+    text = (
+        f"texels and pose of a disk: mean squared error {losses[0]:.3f} before, {losses[-1]:.5f} after "
+        f"{len(losses)} steps"
+    )
+    show.draw_images(out, shown, text)
 
 
 if __name__ == "__main__":

@@ -271,8 +271,9 @@ class _Planned:
         outputs, inputs = [output, *aux, *kept], [*parameters, *batch, *states, settings]
         self._device = device_of(held.tensors[0])
         self.digest, self.batch_text = "", batch_text(call.arrays)
-        captured = self._captured = [node for node in topological_order(*outputs) if node.op == "captured"]
+        self._captured: list[Node] = []  # compared among workers
         if mesh.watch:  # workers agree before they wait for each other to make the plan
+            self._captured = [node for node in topological_order(*outputs) if node.op == "captured"]
             held.number = held.number or mesh.watch.number("step function")
             which = {
                 "mesh": mesh.name,
@@ -285,7 +286,7 @@ class _Planned:
                 *settings_parts,
                 *input_parts(batch, parameters, step.optimizer.names),
                 *graph_parts(outputs),
-                *captured_parts(captured, self._device, digest_of_array),
+                *captured_parts(self._captured, self._device, digest_of_array),
                 *held.parts(),
                 *setting_parts(layers.numbers),
             ]

@@ -25,8 +25,8 @@ LOST = {  # and the variable that the error names
 }
 KEPT = {
     "no variable":               "%r = mul %x, %y  yield %r",
-    "what is stored is passive": f"{VARIABLES} %d = detach %x  store %a, %d  %r = load %a : f64  %s = mul %r, %x  yield %s",
-    "what is loaded is unused":  f"{VARIABLES} store %a, %x  %r = load %a : f64  yield %y",
+    "a passive value is stored": f"{VARIABLES} %d = detach %x  store %a, %d  %r = load %a : f64  %s = mul %r, %x  yield %s",
+    "a loaded value is unused":  f"{VARIABLES} store %a, %x  %r = load %a : f64  yield %y",
     "a result that is passive":  f"{VARIABLES} store %a, %x  %r = load %a : f64  %d = detach %r  yield %d",
     "stored elsewhere":          f"{VARIABLES} store %g, %x  %r = load %a : f64  %s = mul %r, %y  yield %s",
 }

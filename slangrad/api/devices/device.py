@@ -352,7 +352,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
 
     def capture(self) -> CAPTURE.CapturedCalls:
         """Record calls. The device records the calls that this thread makes in the block, and does not run them.
-        `g()` runs them, on a GPU as one graph.
+        `g()` runs the recorded calls. On a GPU they are one CUDA graph.
 
         with device.capture() as g:
             step(x, _result=y)

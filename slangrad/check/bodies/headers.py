@@ -28,7 +28,7 @@ _SYSTEM_VALUES = frozenset((
     "sv_primitiveid", "sv_quadlaneindex", "sv_rendertargetarrayindex", "sv_sampleindex", "sv_shadingrate",
     "sv_startinstancelocation", "sv_startinstanceindex", "sv_startvertexlocation", "sv_stencilref", "sv_target",
     "sv_tessfactor", "sv_vertexcount", "sv_vertexid", "sv_viewid", "sv_viewportarrayindex",
-    "sv_vulkaninstanceid", "sv_vulkanvertexid", "sv_vulkansamplepositon", "sv_wavelaneindex", "sv_wavelanecount",
+    "sv_vulkaninstanceid", "sv_vulkanvertexid", "sv_vulkansampleposition", "sv_wavelaneindex", "sv_wavelanecount",
 ))  # fmt: skip
 _ONCE = ("numthreads", "shader", "anyValueSize")
 

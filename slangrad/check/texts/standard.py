@@ -25,7 +25,6 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
-# Files that have names without bodies, so that programs with them can be loaded.
 TEXTURES = ("std/texture.slang", "std/texture_more.slang")
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
     "math_functions",
@@ -47,26 +46,32 @@ NAMES = {  # parts that are read for texts that mention them
     "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
     "level_of_detail": re.compile("CalculateLevelOfDetail"),
     "quads": re.compile(r"\b(dd[xy]|fwidth)(_fine|_coarse)?\b"),
-    "texture_handles": re.compile("(?!)"),  # with both textures and handles
     "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
+}
+TOGETHER = {"texture_handles": {"texture", "descriptor"}}  # parts that are read where all of these are
+NEEDED = {  # further parts that a part needs; it stands before rows of these
+    "level_of_detail": {"quads", "texture_more"},
+    "texture_handles": {"texture_more"},
+    "texture_more": {"texel", "texel_format", "texture"},
 }
 
 
 def files(store: Store) -> list[ast.ModuleDeclaration]:
     """Modules for one program. Parsed modules come from the store, or are put there."""
     stems = (path.stem for path in sorted(STD.glob("*.slang")))
-    return _modules(tuple(stem for stem in stems if stem not in ON_REQUEST | NAMES.keys()), store)
+    return _modules(
+        tuple(stem for stem in stems if stem not in ON_REQUEST | NAMES.keys() | TOGETHER.keys()), store
+    )
 
 
 def parts_named_in(texts: Iterable[str]) -> set[str]:
     """The parts of the library that a program of these texts has besides."""
     read = list(texts)
     named = {part for part, names in NAMES.items() if any(map(names.search, read))}
-    if "level_of_detail" in named:
-        named |= {"quads", "texture_more"}
-    if "texture" in named and "descriptor" in named:
-        named |= {"texture_handles", "texture_more"}
-    return named | {"texel", "texel_format", "texture"} if "texture_more" in named else named
+    named |= {part for part, others in TOGETHER.items() if others <= named}
+    for part, others in NEEDED.items():
+        named |= others if part in named else set()
+    return named
 
 
 def parts(names: Iterable[str], store: Store) -> list[ast.ModuleDeclaration]:

@@ -20,6 +20,7 @@ from zlib import crc32
 import numpy as np
 
 import slangrad as spy
+from slangrad.graph.ir.devices import is_on_host
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.values import ArrayValue, as_tensor, shape_of
 from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart, call_part, steps_part
@@ -103,7 +104,7 @@ def digest_of_array(device: spy.Device, array: ArrayValue) -> str:
 def digest_of_sample(device: spy.Device, array: ArrayValue) -> str:
     """Of some numbers, spread over all axes: a step takes no longer for a large array. The same for all arrays on a
     GPU, for which a step would wait."""
-    if not device.runtime.reaches_host:
+    if not is_on_host(device):
         return ""
     shape = shape_of(array)
     along = int(SAMPLED ** (1 / len(shape))) if prod(shape) > SAMPLED else SAMPLED

@@ -30,9 +30,7 @@ from slangrad.ir.data.types import (
 
 POINTER_SIZE = 8
 HEADER = 16  # bytes before an interface value in memory
-OPEN_SIZE = (
-    16  # bytes behind it if the program has no type without generic parameters for the interface, as in Slang
-)
+OPEN_SIZE = 16  # bytes behind it without a plain conforming type, as in Slang
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,12 +244,9 @@ CONTROL_SAYS = {
     **dict.fromkeys(REQUESTS, "callee"),
 }
 STATICS = frozenset({"read_static", "write_static"})
-GROUP_SIZE = (
-    "group size"  # a static variable that is there before all others: threads of a group in x, y and z
-)
-QUAD_ROW = (
-    "quad row"  # a static variable that the kernel writes first: lanes from one row of a quad to the next
-)
+# Static variables that a kernel has before all others.
+GROUP_SIZE = "group size"  # threads of a group in x, y and z
+QUAD_ROW = "quad row"  # lanes from one row of a quad to the next
 WAVES = frozenset({"wave_reduce", "wave_scan", "wave_ballot", "wave_read", "wave_lane"})
 WAVE_KINDS = dict.fromkeys(("wave_reduce", "wave_scan"), ("add", "mul", "min", "max", "and", "or", "xor"))
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor", "exchange", "compare_exchange")

@@ -46,13 +46,12 @@ def begin_quads(
     ]
     if not reads:
         return
-    row = None if declared.span.source.is_page else _quad_row(kernel.attributes["group_size"], declared)
+    is_page = declared.span.source.is_page  # the kernel of a call, whose group the program does not choose
+    row = None if is_page else _quad_row(kernel.attributes["group_size"], declared)
     if row is None:
         message = "threads have neighbors in kernels whose group has quads only"
         note = "[numthreads(4 n, 1, 1)], [numthreads(2 to 16, 2 n, 1)] with a power of two, or [DerivativeGroupLinear]"
-        reporter.error(
-            "E9002", message, declared.name_span if not declared.span.source.is_page else None, note
-        )
+        reporter.error("E9002", message, None if is_page else declared.name_span, note)
         return
     b = Builder(span=declared.span)
     b.effect("write_static", b.constant(U32, row), name=QUAD_ROW)

@@ -77,7 +77,7 @@ class Temporary(Aggregate):
 
 @dataclass(slots=True)
 class Converted(Place):
-    """A place of numbers as another type of them; what is written is converted back."""
+    """A place of numbers, seen with another number type. A read converts to this type, and a write converts back."""
 
     parent: Place
     type: Type
