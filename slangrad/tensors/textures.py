@@ -32,6 +32,7 @@ from slangrad.tensors.texture_desc import (
     ALL_MIPS,
     KINDS,
     USUAL,
+    SubresourceLayout,
     SubresourceRange,
     TextureDesc,
     TextureType,
@@ -193,6 +194,14 @@ class Texture:
         """Width, height and depth of a level, as a uint3."""
         sizes = self.get_mip_width(mip), self.get_mip_height(mip), self.get_mip_depth(mip)
         return VECTORS.vector_class(U32, 3)(*sizes)
+
+    def get_subresource_layout(self, mip: int = 0, row_alignment: int = 1) -> SubresourceLayout:
+        """Where texels of a level lie in a buffer to which `copy_texture_to_buffer` writes, if rows begin at multiples
+        of `row_alignment` bytes. ValueError for a level or an alignment that there is not."""
+        if operator.index(row_alignment) < 1:
+            raise ValueError(f"row_alignment: expected at least 1 byte, not {row_alignment}")
+        size = self.get_mip_size(mip)
+        return SubresourceLayout.of(size, get_format_info(self.format).bytes_per_block, row_alignment)
 
     @property
     def descriptor_handle_ro(self) -> DescriptorHandle:
