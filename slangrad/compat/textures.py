@@ -1,16 +1,16 @@
 """SlangPy's names about the formats and shapes of textures.
 
-    SCALARTYPE_TO_TEXTURE_FORMAT[ScalarKind.float32][3]  ->  Format.rgba32_float
-    get_texture_shape(cube)                              ->  Shape(6, 16, 16)
+SCALARTYPE_TO_TEXTURE_FORMAT[ScalarKind.float32][3]  ->  Format.rgba32_float
+get_texture_shape(cube)                              ->  Shape(6, 16, 16)
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from slangrad.api.reflection.types import ScalarKind
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.types import vector
+from slangrad.marshal.reflection.type_kinds import ScalarKind
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.texture_desc import KINDS, format_of, halved
 from slangrad.tensors.textures import Texture

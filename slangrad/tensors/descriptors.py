@@ -2,9 +2,9 @@
 
     infos.cursor()[0].image = texture.descriptor_handle_ro        Texture2D<float4>.Handle image;  in Slang
 
-A handle is the address of a descriptor in the device's memory, which `std/descriptor.slang` reads, with check bits above
-it. Each resource has one of each kind, made when it is first needed. It ends with the resource, which the program has
-to keep.
+A handle is the address of a descriptor in the device's memory, which `std/descriptor.slang` reads, with check bits
+above it. Each resource has one of each kind, made when it is first needed. It ends with the resource, which the program
+has to keep.
 """
 
 from __future__ import annotations

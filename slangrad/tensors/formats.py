@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
 
-import numpy as np
-
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.types import Type, vector
-from slangrad.tensors.conversion import AnyArray
-from slangrad.tensors.element_types import element_type, numpy_layout, slang_name
+from slangrad.tensors.element_types import element_type, slang_name
 
 
 class DataType(Enum):
@@ -206,7 +203,7 @@ class FormatInfo:
         """Whether intensities are in sRGB."""
         return self.type is FormatType.unorm_srgb
 
-    def getchannels(self) -> FormatChannels:
+    def get_channels(self) -> FormatChannels:
         """Which channels there are."""
         return FormatChannels((1 << self.channel_count) - 1)
 

@@ -246,7 +246,9 @@ class SubresourceLayout:
         """Of a level whose rows begin at multiples of `row_alignment` bytes."""
         width, height, depth = size
         pitch = -(-width * texel_bytes // row_alignment) * row_alignment
-        return SubresourceLayout(size, texel_bytes, pitch, pitch * height, pitch * height * depth, 1, 1, height)
+        return SubresourceLayout(
+            size, texel_bytes, pitch, pitch * height, pitch * height * depth, 1, 1, height
+        )
 
 
 def form_of(format: Enum) -> TexelForm:

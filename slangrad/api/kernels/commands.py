@@ -31,6 +31,7 @@ from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
+    from slangrad.tensors.tensor import Tensor
     from slangrad.tensors.textures import Texture
 
 Command = Callable[[], object]
@@ -237,7 +238,7 @@ class CommandEncoder(_Recording):
         texels = self._texels("copy_texture_to_buffer", src, src_layer, src_mip, src_offset, extent)
         rows = self._rows("dst", dst, dst_offset, dst_size, dst_row_pitch, texels)
         dst.require_writes()
-        self.record(lambda: (dst, dst.runtime.put(rows, _bytes(texels.numbers(), rows.shape))))
+        self.record(lambda: dst.runtime.put(rows, _bytes(texels.numbers(), rows.shape)))
 
     def copy_buffer_to_texture(
         self,
@@ -256,12 +257,14 @@ class CommandEncoder(_Recording):
         rows = self._rows("src", src, src_offset, src_size, src_row_pitch, texels)
         like = texels.numbers()
         self.record(
-            lambda: texels.put_numbers(src.runtime.read(rows).reshape(-1).view(like.dtype).reshape(like.shape))
+            lambda: texels.put_numbers(
+                src.runtime.read(rows).reshape(-1).view(like.dtype).reshape(like.shape)
+            )
         )
 
     def _texels(
         self, name: str, texture: Texture, layer: int, mip: int, offset: HostValue, extent: HostValue
-    ) -> StridedView:
+    ) -> Tensor:
         """Texels of a level of a layer."""
         self._check_texture(texture)
         level = texture.level(layer, mip)
@@ -270,7 +273,7 @@ class CommandEncoder(_Recording):
         return _part(level, start, _counts(name, "the level", [start], room, extent))
 
     def _rows(
-        self, title: str, buffer: Buffer, offset: int, size: int, pitch: int, texels: StridedView
+        self, title: str, buffer: Buffer, offset: int, size: int, pitch: int, texels: Tensor
     ) -> MemoryRegion:
         """Bytes of a buffer where rows of texels lie: slices, rows and bytes of a row."""
         self.check_range(buffer, offset, size, title)
@@ -450,7 +453,7 @@ def _threads(groups: HostValue, pipeline: ComputePipeline) -> list[int]:
 WHOLE = 0xFFFFFFFF  # of SlangPy's `uint3(-1)`: as many as there are
 
 
-def _outermost_first(level: StridedView, numbers: HostValue) -> list[int]:
+def _outermost_first(level: Tensor, numbers: HostValue) -> list[int]:
     """Numbers in x, y, z for the sizes of a level."""
     return list(numbers)[: len(level.shape)][::-1]
 
@@ -466,7 +469,7 @@ def _counts(
     return counts
 
 
-def _part(level: StridedView, start: Sequence[int], counts: Sequence[int]) -> StridedView:
+def _part(level: Tensor, start: Sequence[int], counts: Sequence[int]) -> Tensor:
     return level[tuple(slice(at, at + count) for at, count in zip(start, counts))]
 
 
