@@ -230,6 +230,7 @@ def test_kinds_and_counts(layout):
     assert shown("Color") == ("scalar", "uint8", 1, 1, 0)
     assert shown("Item") == ("struct", "none", 0, 0, 0)
     assert shown("void") == ("none", "void", 0, 0, 0)
+    assert shown("Atomic<uint>") == ("struct", "uint32", 0, 0, 0)
     assert shown("float[6]") == ("array", "none", 0, 0, 6)
     assert shown("IShape") == ("interface", "none", 0, 0, 0)
 

@@ -204,7 +204,13 @@ def shown(t: ir.Type) -> Type:
 
 
 def scalar_type_of(t: Type, form: Callable[[], ir.Type | None]) -> Reflected:
-    """The ScalarKind of a value's numbers; that of an enum comes from its form in memory."""
+    """The ScalarKind of a value's numbers; that of an enum comes from its form in memory. `Atomic<T>` has that of T."""
+    if (
+        isinstance(t, checked.StructType)
+        and standard_name(t) == "Atomic"
+        and isinstance(t.arguments[0], Type)
+    ):
+        t = t.arguments[0]
     model = model_of(t)
     lowered = form() if model.kind == "scalar" and model.scalar == "none" else None
     return KINDS.ScalarKind[model.scalar if lowered is None else model_of(shown(lowered)).scalar]
