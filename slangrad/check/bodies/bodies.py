@@ -21,6 +21,7 @@ from slangrad.check.derivatives.paths import is_endless
 from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
+from slangrad.check.interfaces.differentiable import tangent
 from slangrad.check.interfaces.lookup import (
     all_members,
     base_of,
@@ -91,6 +92,7 @@ def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declarat
         return
     statements = [node for node in walk(body) if isinstance(node, ast.DeclarationStatement)]
     declared = [declaration for node in statements for declaration in node.declarations]
+    _check_empty(checker, body, {node for node in declared if _is_none(node)} - assigned)
     unset = {declaration for declaration in declared if _has_no_value(checker, declaration)} - assigned
     if not unset:
         return
@@ -103,6 +105,23 @@ def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declarat
             unset.remove(variable)
             note = f"write '{variable.name} = 0' where it is declared, if this is meant"
             checker.warning("E0331", f"'{variable.name}' has no value here, so it is zero", node.span, note)
+
+
+def _check_empty(checker: Checker, body: ast.Block, empty: set[ast.Declaration]) -> None:
+    """Report `x.value` of variables that are `none`, have no store, and are not compared or looked at."""
+    nodes = list(walk(body)) if empty else []
+    reads = [node for node in nodes if isinstance(node, ast.Member) and node.name == "value"]
+    read = {node.base for node in reads}
+    empty -= {_local_of(node) for node in nodes if node not in read}
+    for node in reads:
+        variable = _local_of(node.base)
+        if variable in empty:
+            note = f"write 'if ({variable.name}.hasValue)', or store into it first"
+            checker.error("E0331", f"'{variable.name}' is none here, so it has no value", node.span, note)
+
+
+def _is_none(node: ast.Declaration) -> bool:
+    return isinstance(node, ast.Variable) and isinstance(node.initializer, ast.NoneLiteral)
 
 
 def _has_no_value(checker: Checker, node: ast.Declaration) -> bool:
@@ -139,8 +158,21 @@ def _function(checker: Checker, node: ast.FunctionDeclaration) -> None:
     if node.attribute("CudaKernel") is not None and info.result not in (VOID, ERROR):
         message = f"'{node.name}' returns a value, and a launch has no result"
         checker.error("E0709", message, node.name_span, "write it into a tensor")
+    if node.attribute("CudaKernel") is not None and info.level != "none":
+        _check_parameters_of_kernel(checker, node)
     check_body(checker, node)
     check_derivative_attributes(checker, node)
+
+
+def _check_parameters_of_kernel(checker: Checker, node: ast.FunctionDeclaration) -> None:
+    """A launch gives no derivative to a parameter that each thread has a copy of."""
+    for parameter in node.parameters:
+        passed = checker.info(parameter)
+        is_copied = isinstance(passed.type, (ScalarType, VectorType, MatrixType)) and not passed.no_diff
+        if is_copied and tangent(checker, passed.type) is not None:
+            message = f"a launch has no derivative by '{parameter.name}', of which each thread has a copy"
+            note = "mark it no_diff, or take a DiffTensorView"
+            checker.error("E0709", message, parameter.name_span, note)
 
 
 def _constructor(checker: Checker, node: ast.Constructor) -> None:
@@ -256,9 +288,12 @@ def _check_same_name(checker: Checker, name: str, same: list[ast.Declaration]) -
         return
     seen: set[object] = set()
     for overload in same:
-        if not isinstance(overload, (ast.FunctionDeclaration, ast.Constructor)) or overload.body is None:
+        if not isinstance(overload, (ast.FunctionDeclaration, ast.Constructor)):
             continue
-        key = _overload_key(checker, overload)
+        foreign = overload.attribute("__target_intrinsic") is not None
+        if overload.body is None and not foreign:
+            continue
+        key = (foreign, _overload_key(checker, overload))
         if key in seen:
             checker.error("E0308", f"'{name}' is declared twice with these parameters", overload.name_span)
         seen.add(key)

@@ -12,25 +12,18 @@ In: a declaration.   Out: errors.
 
 from __future__ import annotations
 
+from slangrad.check.bodies.globals import check_global
+from slangrad.check.bodies.system_values import check_system_values
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.interfaces.lookup import conforms
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.types import ERROR, parameter_type
+from slangrad.check.names.attributes import stage_of
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
-_SYSTEM_VALUES = frozenset((
-    "sv_barycentrics", "sv_clipdistance", "sv_culldistance", "sv_coverage", "sv_cullprimitive", "sv_deviceindex",
-    "sv_depth", "sv_depthgreaterequal", "sv_depthlessequal", "sv_dispatchthreadid", "sv_domainlocation",
-    "sv_drawindex", "sv_fragcoord", "sv_fraginvocationcount", "sv_fragsize", "sv_groupid", "sv_groupindex",
-    "sv_groupthreadid", "sv_gsinstanceid", "sv_innercoverage", "sv_insidetessfactor", "sv_instanceid",
-    "sv_isfrontface", "sv_outputcontrolpointid", "sv_pointcoord", "sv_pointsize", "sv_position",
-    "sv_primitiveid", "sv_quadlaneindex", "sv_rendertargetarrayindex", "sv_sampleindex", "sv_shadingrate",
-    "sv_startinstancelocation", "sv_startinstanceindex", "sv_startvertexlocation", "sv_stencilref", "sv_target",
-    "sv_tessfactor", "sv_vertexcount", "sv_vertexid", "sv_viewid", "sv_viewportarrayindex",
-    "sv_vulkaninstanceid", "sv_vulkanvertexid", "sv_vulkansampleposition", "sv_wavelaneindex", "sv_wavelanecount",
-))  # fmt: skip
 _ONCE = ("numthreads", "shader", "anyValueSize")
+_OUTSIDE = (ast.ModuleDeclaration, ast.Namespace, ast.BufferBlock)
 
 
 def check_header(checker: Checker, declaration: ast.Declaration) -> None:
@@ -41,8 +34,11 @@ def check_header(checker: Checker, declaration: ast.Declaration) -> None:
     generics = getattr(declaration, "generics", None)
     if generics:
         _check_generics(checker, declaration, generics)
-    if isinstance(declaration, ast.FunctionDeclaration) and declaration.attribute("shader") is not None:
-        _check_semantics(checker, declaration)
+    entry = declaration.attribute("shader") if isinstance(declaration, ast.FunctionDeclaration) else None
+    if isinstance(declaration, ast.FunctionDeclaration) and entry is not None:
+        check_system_values(checker, declaration, stage_of(entry))
+    if isinstance(declaration, ast.Variable) and isinstance(declaration.parent, _OUTSIDE):
+        check_global(checker, declaration)
     if len(declaration.attributes) > 1:
         _check_repeated(checker, declaration)
 
@@ -81,17 +77,6 @@ def _check_generics(
                     checker.error(
                         "E0417", message, parameter.name_span, f"put '{name.name}' before '{parameter.name}'"
                     )
-
-
-def _check_semantics(checker: Checker, function: ast.FunctionDeclaration) -> None:
-    """System values of an entry point have known names."""
-    for parameter in function.parameters:
-        for semantic in parameter.semantics:
-            name = semantic.name.lower()
-            if name.startswith("sv_") and name.rstrip("0123456789") not in _SYSTEM_VALUES:
-                message = f"there is no system value '{semantic.name}'"
-                note = "kernels have SV_DispatchThreadID, SV_GroupID, SV_GroupThreadID and SV_GroupIndex"
-                checker.error("E0709", message, parameter.name_span, note)
 
 
 def _check_default(

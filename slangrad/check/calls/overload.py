@@ -139,6 +139,8 @@ def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
         elif coercion is not None:
             commit(scope, node, coercion)
             result.append(node)
+            if index < len(parameters) and parameters[index].has("constexpr"):  # a pack takes more arguments
+                constants.require_constant(scope.checker, node, parameters[index])
     return tuple(result)
 
 

@@ -47,6 +47,7 @@ _MEANT: dict[str, tuple[str, Kinds]] = {
     **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
     **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.EnumDeclaration,))),
     "DerivativeMember":                               ("a field", (ast.Variable,)),
+    "vk::offset":                                     ("a field or a global variable", (ast.Variable,)),
 }
 
 # For the speed, the diagnostics or the interfaces of other compilers: results do not depend on them.
@@ -100,14 +101,15 @@ def _check_place(checker: Checker, node: ast.SyntaxNode, attribute: ast.Attribut
     elif attribute.name == "TreatAsDifferentiable" and _is_requirement(node):
         message = "[TreatAsDifferentiable] belongs before the function that satisfies the interface"
         checker.error("E0208", message, attribute.span)
-    elif attribute.name.lower() == "shader" and _stage(attribute) not in _STAGES:
-        message = f"there is no stage '{_stage(attribute)}'"
+    elif attribute.name.lower() == "shader" and stage_of(attribute) not in _STAGES:
+        message = f"there is no stage '{stage_of(attribute)}'"
         checker.error("E0329", message, attribute.span, 'kernels are [shader("compute")]')
     elif attribute.name == "DerivativeMember" and isinstance(node, ast.Variable):
         checker.later.append(partial(_check_derivative_member, checker, node, attribute))
 
 
-def _stage(attribute: ast.AttributeNode) -> str:
+def stage_of(attribute: ast.AttributeNode) -> str:
+    """The stage of `[shader("compute")]`, in small letters."""
     argument = attribute.arguments[0] if attribute.arguments else None
     return argument.value.lower() if isinstance(argument, ast.StringLiteral) else ""
 

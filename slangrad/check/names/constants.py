@@ -40,6 +40,7 @@ from slangrad.check.model.types import (
 from slangrad.check.model.values import Value, expanded_value, operate, type_query
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import walk
 
 
 def constant(scope: Scope, node: ast.Expression) -> Value | None:
@@ -63,6 +64,16 @@ def evaluate(checker: Checker, node: ast.Expression) -> Value | None:
     if value is None or node.conversion is None:
         return value
     return _converted(checker, value, node.conversion.target)
+
+
+def require_constant(checker: Checker, node: ast.Expression, parameter: ast.ParameterDeclaration) -> None:
+    """Report an argument of a `constexpr` parameter of a program that depends on a usual parameter around the call."""
+    for name in walk(node) if not parameter.span.source.is_library else ():
+        form = name.ref if isinstance(name, ast.Name) else None
+        named = form.declaration if isinstance(form, checked.Local) else None
+        if isinstance(named, ast.ParameterDeclaration) and not named.has("constexpr"):
+            message = f"'{parameter.name}' is known when compiling, and the parameter '{named.name}' is not"
+            checker.error("E0309", message, name.span, "declare it 'constexpr', or pass a constant")
 
 
 def _converted(checker: Checker, value: Value, target: Type) -> Value | None:

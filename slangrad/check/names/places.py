@@ -20,6 +20,8 @@ from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
+BLOCKS = ("ConstantBuffer", "ParameterBlock")
+
 
 def value_type(node: checked.Base) -> Type:
     """The type of an expression or of `this`, after its conversion."""
@@ -82,11 +84,22 @@ def _local(scope: Scope, form: checked.Local) -> str | None:
     if scope.body is not None and declaration in scope.body.info.captures:
         return f"'{declaration.name}' is captured by a lambda, which sees a copy"
     if isinstance(declaration, ast.ParameterDeclaration):
+        block = block_name(declaration.value_type)
+        if block is not None:
+            return f"the parameter '{declaration.name}' is a {block}, which is read-only"
         constant = declaration.direction == "constref" or declaration.has("const")
         return f"the parameter '{declaration.name}' is read-only" if constant else None
     if scope.checker.info(declaration).mutable:
         return None
     return f"'{declaration.name}' is a constant"
+
+
+def block_name(written: ast.Expression | None) -> str | None:
+    """The name of the block that a type is written as: "ParameterBlock" of `ParameterBlock<T>[2]`."""
+    while isinstance(written, (ast.ArrayTypeExpression, ast.ModifiedType, ast.Index)):
+        written = written.base if isinstance(written, ast.Index) else written.element
+    base = written.base if isinstance(written, ast.GenericApplication) else None
+    return base.name if isinstance(base, ast.Name) and base.name in BLOCKS else None
 
 
 def _global(scope: Scope, form: checked.Global) -> str | None:

@@ -37,6 +37,9 @@ def lower_dispatch(
         if isinstance(key, ast.Interface)
         else next(candidate for candidate in keys if kinds.get(candidate) is this)
     )
+    if not f.lowering.types.alternatives(wide):
+        f.lowering.alternatives.lacks(wide, f.lowering.asked_at.get(f.name) or f.b.span)
+        return
     call = _Call(f, signature, reference, key, keys, subject)
     over_types(f, f.variables[subject], wide, call.arm)
 
