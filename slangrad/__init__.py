@@ -86,8 +86,8 @@ _HOMES = {
                                                  "get_format_info",
     "slangrad.tensors.shape":                    "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
-    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS SubresourceRange TextureDesc TextureType "
-                                                 "TextureUsage TextureViewDesc",
+    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS SubresourceLayout SubresourceRange TextureDesc "
+                                                 "TextureType TextureUsage TextureViewDesc",
     "slangrad.tensors.textures":                 "Texture TextureView",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",

@@ -188,6 +188,7 @@ from slangrad.tensors.shape import Shape as Shape
 from slangrad.tensors.tensor import Tensor as Tensor
 from slangrad.tensors.texture_desc import ALL_LAYERS as ALL_LAYERS
 from slangrad.tensors.texture_desc import ALL_MIPS as ALL_MIPS
+from slangrad.tensors.texture_desc import SubresourceLayout as SubresourceLayout
 from slangrad.tensors.texture_desc import SubresourceRange as SubresourceRange
 from slangrad.tensors.texture_desc import TextureDesc as TextureDesc
 from slangrad.tensors.texture_desc import TextureType as TextureType

@@ -47,6 +47,8 @@ PATHS = {
     "bindings.cursor":          _CURSORS,
     "bindings.marshall":        "BindContext Marshall ReturnContext",
     "bindings.typeregistry":    _TABLES,
+    "builtin":                  "",
+    "builtin.texture":          "SCALARTYPE_TO_TEXTURE_FORMAT",
     "core":                     "",
     "core.calldata":            "CallData set_dump_generated_shaders set_dump_slang_intermediates "
                                 "set_print_generated_shaders",
@@ -68,7 +70,7 @@ PATHS = {
     "reflection.lookup":        _LOOKUP,
     "reflection.reflectiontypes": _REFLECTION,
     "reflection.typeresolution": "ResolutionDiagnostic ResolveResult resolve_function",
-    "slangpy":                  "Shape",
+    "slangpy":                  "Shape get_texture_shape",
     "tev":                      "show show_async",
     "thread":                   "wait_for_tasks",
     "types":                    _TYPES,
@@ -92,6 +94,7 @@ _HOMES = {
     "slangrad.compat.type_resolution":        f"{_LOOKUP} {_QUESTIONS} ResolutionDiagnostic ResolveResult SlangLayout "
                                               "TShapeOrTuple find_type_layout_for_buffer resolve_function unpack_args "
                                               "unpack_kwargs",
+    "slangrad.compat.textures":               "SCALARTYPE_TO_TEXTURE_FORMAT get_texture_shape",
     "slangrad.compat.tev":                    "show show_async",
     "slangrad.compat.types":                  f"{_TABLES} {_CURSORS}",
     "slangrad.images.tasks":                  "wait_for_tasks",

@@ -2,8 +2,9 @@
 
     infos.cursor()[0].image = texture.descriptor_handle_ro        Texture2D<float4>.Handle image;  in Slang
 
-A handle is the address of a descriptor in the device's memory, which `std/descriptor.slang` reads. Each resource has
-one of each kind, made when it is first needed. It ends with the resource, which the program has to keep.
+A handle is the address of a descriptor in the device's memory, which `std/descriptor.slang` reads, with check bits
+above it. Each resource has one of each kind, made when it is first needed. It ends with the resource, which the program
+has to keep.
 """
 
 from __future__ import annotations
@@ -84,7 +85,16 @@ def handle(
     """A handle of a new descriptor in memory of the device."""
     record = np.frombuffer(struct.pack(f"=II{format}", kind, 0, *numbers), np.uint8)
     descriptor = Buffer.create(device, data=record, usage=BufferUsage.shader_resource)
-    return DescriptorHandle(type, descriptor.address, descriptor)
+    return DescriptorHandle(type, checked(descriptor.address), descriptor)
+
+
+HASH = 0x9E3779B97F4A7C15  # as in `std/descriptor.slang`
+
+
+def checked(address: int) -> int:
+    """An address of 48 bits, with a hash of it in the 16 bits above."""
+    assert address < 1 << 48 and address % 64 == 0, hex(address)
+    return address | (address * HASH >> 48 & 0xFFFF | 0x8000) << 48
 
 
 def of_buffer(buffer: Buffer, written: bool) -> DescriptorHandle:

@@ -3,7 +3,8 @@
     get_format_info(Format.rg16_uint).channel_bit_count  ->  [16, 16, 0, 0]
     element_of(Format.rgb32_float)                       ->  f32x3, what a buffer of that format holds
 
-Textures have normalized formats as well (`texel_form`); packed, compressed and depth formats have names and facts only.
+Textures have normalized and packed formats as well (`texel_form`); compressed formats and stencils have names and facts
+only.
 """
 
 from __future__ import annotations
@@ -13,12 +14,9 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
 
-import numpy as np
-
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.types import Type, vector
-from slangrad.tensors.conversion import AnyArray
-from slangrad.tensors.element_types import element_type, numpy_layout, slang_name
+from slangrad.tensors.element_types import element_type, slang_name
 
 
 class DataType(Enum):
@@ -239,12 +237,25 @@ def element_of(format: Enum) -> Type | None:
 
 
 # The kinds of numbers in `std/texel_format.slang`, and the types that hold them in memory.
-_CODES: dict[tuple[FormatType, int], tuple[int, ir.Scalar]] = {
+CODES: dict[tuple[FormatType, int], tuple[int, ir.Scalar]] = {
     (_F.unorm, 8): (1, ir.U8), (_F.snorm, 8): (2, ir.I8), (_F.unorm_srgb, 8): (3, ir.U8), (_F.unorm, 16): (4, ir.U16),
     (_F.snorm, 16): (5, ir.I16), (_F.float, 16): (6, ir.F16), (_F.float, 32): (7, ir.F32), (_F.uint, 8): (8, ir.U8),
     (_F.sint, 8): (9, ir.I8), (_F.uint, 16): (10, ir.U16), (_F.sint, 16): (11, ir.I16), (_F.uint, 32): (12, ir.U32),
     (_F.sint, 32): (13, ir.I32),
 }  # fmt: skip
+
+# Formats that have all channels in one number: its kind, its type, and the bits of each channel from the lowest on.
+FIRST_PACKED = 32
+PACKED: dict[str, tuple[int, ir.Scalar, tuple[int, ...]]] = {
+    "bgra4_unorm":     (32, ir.U16, (4, 4, 4, 4)),
+    "b5g6r5_unorm":    (33, ir.U16, (5, 6, 5)),
+    "bgr5a1_unorm":    (34, ir.U16, (5, 5, 5, 1)),
+    "rgb9e5_ufloat":   (35, ir.U32, (9, 9, 9, 5)),
+    "rgb10a2_unorm":   (36, ir.U32, (10, 10, 10, 2)),
+    "rgb10a2_uint":    (36, ir.U32, (10, 10, 10, 2)),
+    "r11g11b10_float": (37, ir.U32, (11, 11, 10)),
+}  # fmt: skip
+EXCHANGED, UNUSED = 1 << 16, 1 << 17  # blue comes first; a fourth number has no meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,62 +268,60 @@ class TexelForm:
     others: tuple[Type, ...]
     code: int
 
+    def code_for(self, texel: object) -> int:
+        """The number for programs that see texels as values of a type; zero if these lie in memory."""
+        is_packed = self.code & 0xFF >= FIRST_PACKED
+        return 0 if texel is self.stored and not is_packed else self.code
+
 
 def texel_form(format: Enum) -> TexelForm | None:
     """None for `undefined`, ValueError for formats of which there are no textures."""
     info = get_format_info(format)
     if info.type is FormatType.unknown:
         return None
-    row = _CODES.get((info.type, info.channel_bit_count[0]))
+    if info.name in PACKED:
+        return _packed_form(info)
+    row = CODES.get((info.type, info.channel_bit_count[0]))
     odd = not info.has_equal_channel_bits() or info.is_stencil or info.is_compressed
-    if row is None or odd or "x" in info.name:
+    if row is None or odd:
         element = element_of(format)
         assert element is not None
         return TexelForm(element, element, (), 0)
     number, scalar = row
-    seen = {_F.uint: ir.U32, _F.sint: ir.I32}.get(info.type, ir.F32)
-    stored, count = _several(scalar, info.channel_count), info.channel_count
-    others = [_several(seen, size) for size in sorted(range(1, 5), key=lambda size: (size != count, -size))]
-    if info.type is _F.float:
-        others += [_several(ir.F16, size) for size in range(1, 5)]
+    stored, count = _several(scalar, info.channel_count), channels(info)
+    others = _seen(info, count)
     value = others[0] if info.is_normalized_format() else stored
-    exchanged = 1 << 16 if info.name.startswith("bgra") else 0
-    code = number + (count << 8) + exchanged
+    code = number | count << 8 | (EXCHANGED if blue_first(info) else 0)
+    code |= UNUSED if count < info.channel_count else 0
     return TexelForm(stored, value, tuple(t for t in others if t is not value), code)
+
+
+def _packed_form(info: FormatInfo) -> TexelForm:
+    code, scalar, _ = PACKED[info.name]
+    count = channels(info)
+    first, *others = _seen(info, count)
+    return TexelForm(scalar, first, tuple(others), code | count << 8 | (EXCHANGED if blue_first(info) else 0))
+
+
+def channels(info: FormatInfo) -> int:
+    """How many channels a program sees."""
+    return 3 if info.name.startswith(("bgrx", "rgb9")) else info.channel_count
+
+
+def blue_first(info: FormatInfo) -> bool:
+    """Whether the channels are stored as blue, green, red."""
+    return info.name.startswith(("bgr", "b5"))
+
+
+def _seen(info: FormatInfo, count: int) -> list[Type]:
+    """The types as which programs see texels, the one with all channels first."""
+    scalar = {_F.uint: ir.U32, _F.sint: ir.I32}.get(info.type, ir.F32)
+    types = [_several(scalar, size) for size in sorted(range(1, 5), key=lambda size: (size != count, -size))]
+    return types + [_several(ir.F16, size) for size in range(1, 5) if info.type is _F.float]
 
 
 def _several(scalar: ir.Scalar, count: int) -> Type:
     return scalar if count == 1 else vector(scalar, count)
-
-
-def decoded(format: Enum, numbers: AnyArray) -> AnyArray:
-    """The values of normalized numbers, as `std/texel_format.slang` reads them; the last dimension has channels."""
-    info = get_format_info(format)
-    bits = info.channel_bit_count[0] - (info.type is _F.snorm)
-    values = np.maximum(numbers / np.float32(2**bits - 1), np.float32(-1)).astype(np.float32)
-    if info.is_srgb_format():
-        low, color = values[..., :3] <= 0.04045, values[..., :3].astype(np.float64)
-        values[..., :3] = np.where(low, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
-    return _in_order(info, values)
-
-
-def encoded(format: Enum, values: AnyArray) -> AnyArray:
-    """The nearest normalized numbers of values."""
-    info = get_format_info(format)
-    is_signed = info.type is _F.snorm
-    bits = info.channel_bit_count[0] - is_signed
-    colors = np.clip(np.nan_to_num(_in_order(info, values).astype(np.float64)), -1 if is_signed else 0, 1)
-    if info.is_srgb_format():
-        color = colors[..., :3]
-        colors[..., :3] = np.where(color <= 0.0031308, color * 12.92, 1.055 * color ** (1 / 2.4) - 0.055)
-    row = _CODES[info.type, info.channel_bit_count[0]]
-    numbers: AnyArray = np.rint(colors * (2**bits - 1)).astype(numpy_layout(row[1])[0])
-    return numbers
-
-
-def _in_order(info: FormatInfo, channels: AnyArray) -> AnyArray:
-    ordered: AnyArray = channels[..., [2, 1, 0, 3]] if info.name.startswith("bgra") else channels
-    return ordered
 
 
 def scalar_of(wanted: object) -> ir.Scalar:

@@ -227,6 +227,30 @@ class TextureViewDesc:
 # --- Formats and sizes ---
 
 
+@dataclass(frozen=True, slots=True)
+class SubresourceLayout:
+    """A level of one layer in the memory of a buffer: width, height and depth in texels (a uint3); the bytes from a
+    texel to the next one in x, y and z; all bytes; texels of a block; the number of rows."""
+
+    size: HostValue
+    col_pitch: int
+    row_pitch: int
+    slice_pitch: int
+    size_in_bytes: int
+    block_width: int
+    block_height: int
+    row_count: int
+
+    @staticmethod
+    def of(size: HostValue, texel_bytes: int, row_alignment: int) -> SubresourceLayout:
+        """Of a level whose rows begin at multiples of `row_alignment` bytes."""
+        width, height, depth = size
+        pitch = -(-width * texel_bytes // row_alignment) * row_alignment
+        return SubresourceLayout(
+            size, texel_bytes, pitch, pitch * height, pitch * height * depth, 1, 1, height
+        )
+
+
 def form_of(format: Enum) -> TexelForm:
     """The form of texels in memory. ValueError where there is no format, UnsupportedTexture where there are no
     such textures."""

@@ -24,14 +24,16 @@ from slangrad.ir.data.types import U32
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import derivative_type, numpy_layout, slang_name
-from slangrad.tensors.formats import Format, decoded, encoded, get_format_info
+from slangrad.tensors.formats import PACKED, Format, blue_first, channels, get_format_info
 from slangrad.tensors.shape import check_count
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.texel_numbers import decoded, encoded
 from slangrad.tensors.texture_desc import (
     ALL_LAYERS,
     ALL_MIPS,
     KINDS,
     USUAL,
+    SubresourceLayout,
     SubresourceRange,
     TextureDesc,
     TextureType,
@@ -194,6 +196,14 @@ class Texture:
         sizes = self.get_mip_width(mip), self.get_mip_height(mip), self.get_mip_depth(mip)
         return VECTORS.vector_class(U32, 3)(*sizes)
 
+    def get_subresource_layout(self, mip: int = 0, row_alignment: int = 1) -> SubresourceLayout:
+        """Where texels of a level lie in a buffer to which `copy_texture_to_buffer` writes, if rows begin at multiples
+        of `row_alignment` bytes. ValueError for a level or an alignment that there is not."""
+        if operator.index(row_alignment) < 1:
+            raise ValueError(f"row_alignment: expected at least 1 byte, not {row_alignment}")
+        size = self.get_mip_size(mip)
+        return SubresourceLayout.of(size, get_format_info(self.format).bytes_per_block, row_alignment)
+
     @property
     def descriptor_handle_ro(self) -> DescriptorHandle:
         """The handle by which programs read it. ValueError for a texture with gradients, because texels behind a
@@ -232,8 +242,8 @@ class Texture:
     from_numpy = copy_from_numpy
 
     def to_bitmap(self, layer: int = 0, mip: int = 0) -> HostValue:
-        """A Bitmap of a level of one layer, with the numbers in memory. ValueError for textures of one or three
-        dimensions."""
+        """A Bitmap of a level of one layer, with the numbers in memory, of packed formats with floats. ValueError for
+        textures of one or three dimensions."""
         if KINDS[self.type][1] != 2:
             raise ValueError(
                 f"to_bitmap: a {self.type.name} is no image; there are to_numpy() and Bitmap(array)"
@@ -241,13 +251,12 @@ class Texture:
         info = get_format_info(self.format)
         names = BITMAPS.PixelFormat
         kinds = {1: names.r, 2: names.rg, 3: names.rgb, 4: names.rgba}
-        numbers = self.to_numpy(layer, mip)
-        if info.name.startswith("bgra"):
-            numbers = numbers[..., [2, 1, 0, 3]]
+        level, count = self.level(layer, mip), channels(info)
+        numbers = self._values_of(level) if info.name in PACKED else level.to_numpy()
+        if blue_first(info) and info.name not in PACKED:
+            numbers = numbers[..., [2, 1, 0, 3][:count]]
         pixels = numbers[..., None] if numbers.ndim == 2 else numbers
-        return BITMAPS.Bitmap(
-            pixels, pixel_format=kinds[info.channel_count], srgb_gamma=info.is_srgb_format()
-        )
+        return BITMAPS.Bitmap(pixels, pixel_format=kinds[count], srgb_gamma=info.is_srgb_format())
 
     def generate_mips(self) -> None:
         """Overwrite all levels but the first: each texel is the mean of the area that it covers in the level before.
@@ -351,6 +360,9 @@ class Texture:
         if derivative_type(self.element_type) is not self.element_type:
             name = slang_name(self.element_type)
             raise ValueError(f"No derivative type found for {name}: this texture has no gradients")
+        return self._desc_of_values()
+
+    def _desc_of_values(self) -> TextureDesc:
         format = format_of(self.element_type)
         assert format is not None, self.element_type
         return replace(self._desc, format=format, usage=USUAL, label="")
@@ -381,11 +393,11 @@ class Texture:
 
     def format_code(self, element: object) -> int:
         """The library's number of the format where texels are seen as values of another type than the stored one."""
-        return 0 if element is self.form.stored else self.form.code
+        return self.form.code_for(element)
 
     def decoded(self) -> Texture:
         """A texture of the values of texels, with the same gradients."""
-        texture = Texture(self.device, self._desc_of_gradient())
+        texture = Texture(self.device, self._desc_of_values())
         for level, stored in zip(texture.levels, self.levels):
             level.put_numbers(self._values_of(stored).reshape(level.numbers().shape))
         texture.grad_in, texture.grad_out = self._grad_in, self._grad_out
@@ -397,16 +409,11 @@ class Texture:
 
     def _values_of(self, level: Tensor) -> AnyArray:
         numbers: AnyArray = level.detach().to_numpy()
-        return decoded(self.format, numbers) if self.is_normalized else numbers
+        return decoded(self.format, numbers) if self.is_converted else numbers
 
     def _put_values(self, level: Tensor, values: AnyArray) -> None:
-        numbers = encoded(self.format, values) if self.is_normalized else values
+        numbers = encoded(self.format, values) if self.is_converted else values
         level.detach().put_numbers(numbers.astype(level.numbers().dtype).reshape(level.numbers().shape))
-
-    @property
-    def is_normalized(self) -> bool:
-        """Whether whole numbers in memory stand for 0 to 1 or -1 to 1."""
-        return get_format_info(self.format).is_normalized_format()
 
     def level(self, layer: int, mip: int) -> Tensor:
         """The texels of a level of one layer, as a tensor over their memory. ValueError where they are not there."""

@@ -68,6 +68,7 @@ def test_a_terminal_is_told_what_is_compiled_and_the_line_goes() -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("setting", [{"SLANGRAD_PROGRESS": "0"}, {"CI": "true"}, {"TERM": "dumb"}])
 def test_nobody_is_told(setting: dict[str, str]) -> None:
     assert on_terminal(PROGRAM, **setting) == ("0.0\n", "")

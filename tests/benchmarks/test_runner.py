@@ -34,6 +34,7 @@ def test_a_workload_is_timed_and_checked(tmp_path: Path) -> None:
         assert row["ratio"] is not None
 
 
+@pytest.mark.deep
 def test_this_checkout_is_compared_with_another(tmp_path: Path) -> None:
     saved = tmp_path / "ratios.json"
     only_once = ["--rounds", "1", "--patience", "0", "--json", str(saved)]

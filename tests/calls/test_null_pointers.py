@@ -146,7 +146,10 @@ def run(program: str, backend: str = "cpu", lanes: int = 0) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("backend", "lanes"), [("cpu", 0), ("cpu", 1), ("cpu", 4), ("interpreter", 0)])
+DEVICES = [("cpu", 0), ("interpreter", 0), *(pytest.param("cpu", n, marks=pytest.mark.deep) for n in (1, 4))]
+
+
+@pytest.mark.parametrize(("backend", "lanes"), DEVICES)
 @pytest.mark.parametrize("program", [BY_PARAMETER, FROM_MEMORY], ids=["parameters", "memory"])
 def test_a_null_pointer_raises(program: str, backend: str, lanes: int) -> None:
     assert run(program, backend, lanes) == "done\n"

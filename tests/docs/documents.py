@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,14 @@ def blocks_of(text: str) -> list[Block]:
 
 
 class Session:
-    """The state between the blocks of a document: variables of its Python blocks."""
+    """The state between the blocks of a document: variables of its Python blocks.
 
-    def __init__(self) -> None:
+    A command of torchrun takes some 15 s, so that a session runs `most_torchruns` of them, the first ones.
+    """
+
+    def __init__(self, most_torchruns: float = inf) -> None:
         self.variables: dict[str, Any] = {"__name__": "__main__"}
+        self.torchruns_left = most_torchruns
 
     def run(self, blocks: list[Block]) -> None:
         for block, following in zip(blocks, [*blocks[1:], None]):
@@ -114,6 +119,10 @@ class Session:
 
     def console(self, block: Block, _: str | None) -> None:
         for line, output in commands_of(block.text):
+            if "torchrun" in line.split():
+                self.torchruns_left -= 1
+                if self.torchruns_left < 0:
+                    continue
             assert_output(command(line), output, block)
 
     def nothing(self, block: Block, _: str | None) -> None:

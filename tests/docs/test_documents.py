@@ -20,7 +20,14 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *GUIDE]
 def test_code(document, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
-    Session().run(blocks_of(document.read_text()))
+    Session(most_torchruns=1).run(blocks_of(document.read_text()))
+
+
+@pytest.mark.deep
+def test_all_programs_of_many_workers(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    Session().run(blocks_of((ROOT / "docs/many_workers.md").read_text()))
 
 
 @pytest.mark.parametrize(

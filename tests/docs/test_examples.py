@@ -55,7 +55,7 @@ influence: 3.000000
 }
 
 
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("interpreter", marks=pytest.mark.deep)])
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(name, backend):
     command = [] if name.endswith(".py") else ["-m", "slangrad", "run"]

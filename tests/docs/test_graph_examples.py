@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent.parent.parent / "examples" / "graph"
 LEARNED = {"digits": 0.8, "sorting": 0.7}  # of 1, the share of digits that are right
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LEARNED)
 def test_what_is_learned(name, tmp_path, monkeypatch, capsys):
     if name == "digits":

@@ -29,6 +29,7 @@ def test_many_long_programs(first: int) -> None:
     run(str(first), "5", "300")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, 3 * BATCH, BATCH))
 def test_machine_code_equals_the_oracle(first: int) -> None:
     run(str(first), str(BATCH))

@@ -67,6 +67,7 @@ def device() -> spy.Device:
 
 
 @pytest.mark.sampled(8)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CALLS)
 def test_derivatives(name: str) -> None:
     module = spy.Module.load_from_source(device(), "vectors", PROGRAM.replace("CALL", CALLS[name]))

@@ -18,6 +18,7 @@ HALF = """
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="names instruction sets of x86-64")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.name in REPRESENTATIVE], ids=lambda p: p.name)
 def test_gradients(program: Program, cpu: str) -> None:

@@ -134,6 +134,7 @@ def compare(case: Case, x: float, first: np.ndarray, second: np.ndarray, kind: s
     return ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", TYPES)
 def test_masks_in_machine_code(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLANGRAD_OPTIMIZE", "0")

@@ -72,6 +72,7 @@ def reverse(
     return tx.grad.to_numpy(), ty.grad.to_numpy()
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("program", (*PROGRAMS, *CUSTOM_PROGRAMS), ids=lambda p: p.name)
 @pytest.mark.parametrize("backend", COMPILED)
 def test_modes_agree(program: Program, backend: str) -> None:
@@ -90,6 +91,7 @@ def test_modes_agree(program: Program, backend: str) -> None:
         )
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("program", (*PROGRAMS, *CUSTOM_PROGRAMS), ids=lambda p: p.name)
 @pytest.mark.parametrize("backend", COMPILED)
 def test_second_derivatives(program: Program, backend: str) -> None:
@@ -108,6 +110,7 @@ def oracle_gradients(program: Program, size: int) -> tuple[np.ndarray, np.ndarra
     return reverse(oracle, load(oracle, program), *points(size))
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16, 32])
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.name in REPRESENTATIVE], ids=lambda p: p.name)
 def test_lanes_agree_with_the_oracle(program: Program, lanes: int) -> None:

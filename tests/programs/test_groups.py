@@ -42,6 +42,7 @@ def test_prefix_sums(device: spy.Device) -> None:
 
 
 def test_a_histogram(device: spy.Device) -> None:
+    """Counts are whole numbers, so there is no gradient."""
     numbers = np.random.default_rng(2).beta(2, 5, 1000).astype(np.float32)
     bins = buffer(device, np.zeros(16, np.uint32))
     arguments = {"size": len(numbers), "numbers": buffer(device, numbers), "bins": bins}
@@ -66,11 +67,20 @@ def test_products_of_matrices_by_tiles(device: spy.Device) -> None:
 
 
 def test_sorting(device: spy.Device) -> None:
-    numbers = np.random.default_rng(4).normal(size=203).astype(np.float32)
-    results = buffer(device, np.zeros_like(numbers))
-    arguments = {"size": len(numbers), "numbers": buffer(device, numbers), "results": results}
-    kernel(device, "groups", "sort").dispatch([256, 1, 1], vars=arguments)
-    np.testing.assert_array_equal(floats(results), np.sort(numbers))
+    sort, unsort = (kernel(device, "groups", name) for name in ("sort", "unsort"))
+    random = np.random.default_rng(4)
+    numbers = 0.1 * random.permutation(203).astype(np.float32)  # steps of 0.01 leave their order
+    weights = random.normal(size=203).astype(np.float32)
+
+    def results(entry: spy.ComputeKernel, numbers: np.ndarray, **more: spy.Buffer) -> np.ndarray:
+        memory = buffer(device, np.zeros_like(numbers))
+        arguments = {"size": len(numbers), "numbers": buffer(device, numbers), "results": memory, **more}
+        entry.dispatch([256, 1, 1], vars=arguments)
+        return floats(memory)
+
+    np.testing.assert_array_equal(results(sort, numbers), np.sort(numbers))
+    slopes = results(unsort, numbers, totals=buffer(device, weights))
+    assert_slopes(lambda x: float(results(sort, x) @ weights.astype(np.float64)), numbers, slopes, step=1e-2)
 
 
 def test_discs_in_tiles(device: spy.Device) -> None:

@@ -67,13 +67,24 @@ def test_lists_of_fragments() -> None:
         random.uniform(size=count).astype(np.float32),
     )
     memory = buffer(device, np.zeros(count * 16, np.uint8), 16)
-    results = buffer(device, np.zeros(pixels, np.float32))
+    weights = random.normal(size=pixels).astype(np.float32)
     arguments = {"count": count, "pixels": pixels, "fragments": memory.device_address}
-    arguments |= {"heads": buffer(device, np.zeros(pixels, np.uint64)), "places": buffer(device, places)}
-    arguments |= {"depths": buffer(device, depths), "lights": buffer(device, lights), "results": results}
-    kernel(device, "pictures", "collect").dispatch([count, 1, 1], vars=arguments)
-    kernel(device, "pictures", "resolve").dispatch([pixels, 1, 1], vars=arguments)
-    for pixel, light in enumerate(results.to_numpy().view(np.float32)):
+    arguments |= {"places": buffer(device, places), "depths": buffer(device, depths)}
+    collect, resolve, spread = (kernel(device, "pictures", name) for name in ("collect", "resolve", "spread"))
+
+    def pictured(lights: np.ndarray) -> np.ndarray:
+        arguments["heads"] = buffer(device, np.zeros(pixels, np.uint64))
+        arguments["lights"] = buffer(device, lights)
+        arguments["results"] = buffer(device, np.zeros(pixels, np.float32))
+        collect.dispatch([count, 1, 1], vars=arguments)
+        resolve.dispatch([pixels, 1, 1], vars=arguments)
+        return arguments["results"].to_numpy().view(np.float32)
+
+    for pixel, light in enumerate(pictured(lights)):
         own = np.flatnonzero(places == pixel)
         ordered = lights[own[np.argsort(depths[own])]]
         np.testing.assert_allclose(light, (ordered * 0.5 ** np.arange(1, len(own) + 1)).sum(), rtol=1e-5)
+    arguments["results"] = buffer(device, weights)
+    spread.dispatch([pixels, 1, 1], vars=arguments)
+    slopes = memory.to_numpy().view(np.float32).reshape(count, 4)[:, 1].copy()
+    assert_slopes(lambda x: float(pictured(x) @ weights.astype(np.float64)), lights, slopes, step=1e-1)

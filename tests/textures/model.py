@@ -1,5 +1,6 @@
 """A model of samples in NumPy, written from the rules: centers of texels at halves, indices that a mode of addresses
-brings back into the texture, blends of the nearest texels along each dimension."""
+brings back into the texture, blends of the nearest texels along each dimension. Packed texels by the definitions of
+DXGI_FORMAT, one number at a time."""
 
 import itertools
 
@@ -41,3 +42,42 @@ def sample(texels, place, mode, linear, offset=None, border=(0.25, 0.5, 0.75, 1.
         weight * (outside if index is None else texels[index])
         for index, weight in corners(sizes, place, mode, linear, offset)
     )
+
+
+# Of packed formats: the channels from the lowest bit on, and their bits; X has no meaning.
+PACKED = {
+    "bgra4_unorm": "B4 G4 R4 A4",
+    "b5g6r5_unorm": "B5 G6 R5",
+    "bgr5a1_unorm": "B5 G5 R5 A1",
+    "rgb9e5_ufloat": "R9 G9 B9 E5",
+    "rgb10a2_unorm": "R10 G10 B10 A2",
+    "r11g11b10_float": "R11 G11 B10",
+    "bgrx8_unorm": "B8 G8 R8 X8",
+    "bgrx8_unorm_srgb": "B8 G8 R8 X8",
+}
+
+
+def unpacked(format, word):
+    """The color of a packed texel."""
+    parts, word = {}, int(word)
+    for channel, *bits in PACKED[format].split():
+        count = int("".join(bits))
+        parts[channel] = (word & ((1 << count) - 1), count)
+        word >>= count
+    color = [channel_value(format, *parts[name], parts) if name in parts else 1.0 for name in "RGBA"]
+    return np.array(color)
+
+
+def channel_value(format, number, count, parts):
+    if format == "rgb9e5_ufloat":
+        return number / 2**9 * 2.0 ** (parts["E"][0] - 15)
+    if format == "r11g11b10_float":
+        exponent, part = divmod(number, 1 << (count - 5))
+        fraction = part / (1 << (count - 5))
+        if exponent == 31:
+            return np.nan if part else np.inf
+        return (1 + fraction) * 2.0 ** (exponent - 15) if exponent else fraction * 2.0**-14
+    value = number / ((1 << count) - 1)
+    if format.endswith("srgb"):
+        return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+    return value

@@ -8,7 +8,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.marshal.errors import CallError, ResolveException
-from tests.textures.model import corners
+from tests.textures.model import PACKED, corners, unpacked
 
 F = np.float32
 MODES = {mode.name: mode for mode in spy.TextureAddressingMode}
@@ -20,7 +20,7 @@ COLORS = [
     for bits, kinds in ((8, ("unorm", "snorm")), (16, ("unorm", "snorm", "float")), (32, ("float",)))
     for kind in kinds
     for channels in ("r", "rg", "rgba")
-] + ["rgba8_unorm_srgb", "bgra8_unorm", "bgra8_unorm_srgb"]
+] + ["rgba8_unorm_srgb", "bgra8_unorm", "bgra8_unorm_srgb", *PACKED]
 INTEGERS = [
     f"{channels}{bits}_{kind}"
     for bits in (8, 16, 32) for kind in ("uint", "sint") for channels in ("r", "rg", "rgba")
@@ -70,6 +70,9 @@ def dtype(bits, kind):
 
 def values(format, numbers):
     """The colors that the rules give to numbers in memory; the last dimension has as many as the format channels."""
+    if format in PACKED:
+        words = numbers if numbers.shape[-1] == 1 else numbers.view(np.uint32)
+        return np.array([unpacked(format, word) for word in words.ravel()]).reshape(*words.shape[:-1], 4)
     count, bits, kind, exchanged = parts(format)
     colors = numbers.astype(np.float64)
     if kind.startswith("unorm"):
@@ -86,11 +89,24 @@ def values(format, numbers):
 
 
 def numbers_of(format, rng, shape):
+    if format in PACKED:
+        return packed_numbers(format, rng, shape)
     count, bits, kind, _ = parts(format)
     drawn = rng.integers(0, 256, (*shape, count * bits // 8)).astype(np.uint8)
     if kind == "float":
         return rng.normal(size=(*shape, count)).astype(dtype(bits, kind))
     return drawn.view(dtype(bits, kind))
+
+
+def packed_numbers(format, rng, shape):
+    """Words of 16 or 32 bits, bytes where a channel is one; finite numbers up to 2."""
+    if format.startswith("bgrx8"):
+        return rng.integers(0, 256, (*shape, 4)).astype(np.uint8)
+    bits = sum(int(part[1:]) for part in PACKED[format].split())
+    words = rng.integers(0, 1 << bits, (*shape, 1)).astype(np.uint16 if bits == 16 else np.uint32)
+    if format == "r11g11b10_float":
+        return words & np.uint32(sum(0b01111_111111 << low for low in (0, 11)) | 0b01111_11111 << 22)
+    return words & np.uint32((1 << 31) - 1) if format == "rgb9e5_ufloat" else words
 
 
 def texture(device, format, numbers, rank):
@@ -156,12 +172,17 @@ def test_stores_take_the_nearest_number(device, kernel, rank) -> None:
     odd = [[0, 0.5, 1, 2], [-0.1, -1, -3, 0.3], [np.nan, np.inf, -np.inf, 0.25], [1e-4, 0.002, 0.5, 0.999]]
     colors = np.concatenate([odd, rng.uniform(-1.2, 1.2, (28, 4))]).astype(F)
     for format in COLORS:
-        count, bits, kind, exchanged = parts(format)
         named = {"height": 1} if rank > 1 else {}
         image = device.create_texture(
             type=spy.TextureType[f"texture_{rank}d"], format=spy.Format[format], width=32, **named
         )
         main.dispatch([32, 1, 1], vars={"target": image, "colors": buffer(device, colors)})
+        if format in PACKED:
+            assert_nearest(
+                format, values(format, image.to_numpy().reshape(32, -1)), colors.astype(np.float64)
+            )
+            continue
+        count, bits, kind, exchanged = parts(format)
         stored = image.to_numpy().reshape(32, count)
         if kind == "float":
             wanted = colors[:, :count].astype(dtype(bits, kind))
@@ -177,6 +198,31 @@ def test_stores_take_the_nearest_number(device, kernel, rank) -> None:
         assert np.abs(stored - wanted * most).max() < 0.51, format
 
 
+def assert_nearest(format, stored, colors):
+    """No value of the format is nearer than half of its step at the color."""
+    channels = [part[0] for part in PACKED[format].split() if part[0] in "RGBA"]
+    for channel, bits in ((part[0], int(part[1:])) for part in PACKED[format].split() if part[0] in channels):
+        at = "RGBA".index(channel)
+        color, value = colors[:, at], stored[:, at]
+        if format == "r11g11b10_float":
+            assert (np.isnan(color) == np.isnan(value)).all() and (value[color == np.inf] == np.inf).all()
+            finite = np.isfinite(color)
+            error = np.abs(value[finite] - np.maximum(color[finite], 0))
+            assert (error <= np.maximum(color[finite] * 2.0 ** (4 - bits), 2.0 ** (-9 - bits))).all()
+        elif format == "rgb9e5_ufloat":
+            inside = np.clip(np.nan_to_num(colors[:, :3], posinf=65408), 0, 65408)
+            error = np.abs(value - inside[:, at])
+            assert (error <= np.maximum(inside.max(-1) * 2.0**-9, 2.0**-25)).all()
+        else:
+            inside, most = np.clip(np.nan_to_num(color), 0, 1), 2**bits - 1
+            if format.endswith("srgb") and channel != "A":
+                inside, value = (
+                    np.where(c <= 0.0031308, c * 12.92, 1.055 * c ** (1 / 2.4) - 0.055)
+                    for c in (inside, value)
+                )
+            assert np.abs(value - inside).max() <= 0.51 / most, format
+
+
 TEXT = """
 float4 color(Texture2D<float4> t, int2 p) { return t[p]; }
 float red(Texture2D<float> t, int2 p) { return t[p]; }
@@ -186,6 +232,7 @@ int4 whole(Texture2D<int4> t, int2 p) { return t[p]; }
 void put_natural(RWTexture2D<uint4> t, int2 p, uint4 v) { t[p] = v; }
 void put_whole(RWTexture2D<int4> t, int2 p, int4 v) { t[p] = v; }
 float4 half_of(float4 x) { return x / 2; }
+float3 half_of_three(float3 x) { return x / 2; }
 [Differentiable] float4 at(Texture2D<float4> t, SamplerState s, float2 u) { return t.SampleLevel(s, u, 0); }
 [Differentiable] float4 twice(float4 x) { return 2 * x; }
 """
@@ -210,6 +257,33 @@ def test_integers_are_widened_and_clamped(device, load, format) -> None:
     write(image, spy.int2(1, 1), (spy.uint4 if kind == "uint" else spy.int4)(*values))
     stored = image.to_numpy().reshape(2, 3, count)[1, 1]
     assert stored.tolist() == np.clip(values, int(ends.min), int(ends.max)).tolist()[:count]
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_packed_texels_in_calls(device, load) -> None:
+    """Words, integers of ten bits, bitmaps, means and texels for each call."""
+    module = load(TEXT)
+    place = spy.int2(0, 0)
+    image = device.create_texture(
+        format=spy.Format.rgb10a2_uint, data=np.array([[3 | 1023 << 10 | 5 << 20 | 2 << 30]], np.uint32)
+    )
+    assert list(module.natural(image, place)) == [3, 1023, 5, 2]
+    module.put_natural(image, place, spy.uint4(7, 1024, 0, 9))
+    assert image.to_numpy().tolist() == [[7 | 1023 << 10 | 3 << 30]]
+    words = np.array([[0x3C0 | 0x3C0 << 11 | 0x1E0 << 22, 0]], np.uint32)  # one and zero
+    image = device.create_texture(
+        format=spy.Format.r11g11b10_float, width=2, data=words, mip_count=spy.ALL_MIPS
+    )
+    assert list(module.color(image, place)) == [1, 1, 1, 1] and module.red(image, spy.int2(1, 0)) == 0
+    image.generate_mips()
+    assert image.to_numpy(mip=1).tolist() == [[0x380 | 0x380 << 11 | 0x1C0 << 22]]
+    assert (np.array(image.to_bitmap()) == [[[1] * 3, [0] * 3]]).all()
+    assert (module.half_of_three(image, _result="numpy") == [[[0.5] * 3, [0] * 3]]).all()
+    image = device.create_texture(format=spy.Format.bgrx8_unorm, data=np.array([[[255, 0, 51, 9]]], np.uint8))
+    np.testing.assert_allclose(list(module.color(image, place)), [0.2, 0, 1, 1], atol=1e-7)
+    for format in ("bc1_unorm", "d32_float_s8_uint", "astc4x4_unorm"):
+        with pytest.raises(ValueError, match=f"E9001.*{format} is not supported"):
+            device.create_texture(format=spy.Format[format])
 
 
 def test_calls_see_values(device, load) -> None:

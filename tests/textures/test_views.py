@@ -230,6 +230,36 @@ def test_texels_are_copied_between_textures(device) -> None:
     assert (target.to_numpy() == before).all() and (target.to_numpy(mip=1) == texels[:1, :2]).all()
 
 
+def test_texels_are_copied_to_buffers_and_back(device) -> None:
+    source, texels = textured(device)
+    layout = source.get_subresource_layout(row_alignment=256)
+    height, width = texels.shape[:2]
+    assert layout.size == spy.uint3(width, height, 1) and layout.row_pitch == -(-width * 16 // 256) * 256
+    assert (layout.slice_pitch, layout.size_in_bytes) == (layout.row_pitch * height,) * 2
+    assert (layout.col_pitch, layout.row_count, layout.block_width) == (16, height, 1)
+    size, pitch = layout.size_in_bytes, layout.row_pitch
+    buffer = device.create_buffer(size=16 + size, data=np.full(16 + size, 7, np.uint8))
+    target, _ = textured(device, 3, 4)
+    before = target.to_numpy()
+    encoder = device.create_command_encoder()
+    encoder.copy_texture_to_buffer(buffer, 16, size, pitch, source, 0, 0)
+    encoder.copy_buffer_to_texture(target, 0, 0, spy.uint3(1, 0, 0), buffer, 16, size, pitch, (2, 3, 1))
+    for wrong in ((16, size, 16), (16, pitch, pitch), (32, size, pitch)):
+        with pytest.raises(CallError, match="E1021"):
+            encoder.copy_texture_to_buffer(buffer, *wrong, source, 0, 0)
+    with pytest.raises(CallError, match=r"E1021.*texels are not in the level"):
+        encoder.copy_buffer_to_texture(target, 0, 0, (9, 0, 0), buffer, 16, size, pitch)
+    with pytest.raises(ValueError, match="row_alignment: expected at least 1 byte"):
+        source.get_subresource_layout(row_alignment=0)
+    device.submit_command_buffer(encoder.finish())
+    memory = buffer.to_numpy().view(np.uint8)
+    rows = memory[16:].reshape(height, pitch)
+    assert (rows[:, : 16 * width].copy().view(F).reshape(height, width, 4) == texels).all()
+    assert (memory[:16] == 7).all() and (rows[:, 16 * width :] == 7).all()
+    before[:3, 1:3] = texels[:3, :2]
+    assert (target.to_numpy() == before).all()
+
+
 def test_bitmaps_and_textures(device, tmp_path) -> None:
     pytest.importorskip("PIL.Image")
     colors = np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 10

@@ -31,6 +31,7 @@ from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
+    from slangrad.tensors.tensor import Tensor
     from slangrad.tensors.textures import Texture
 
 Command = Callable[[], object]
@@ -212,17 +213,78 @@ class CommandEncoder(_Recording):
         if dst.format is not src.format or dst.rank - dst.is_layered != src.rank - src.is_layered:
             raise CommandError("E1021", "copy_texture: both textures need one format and as many dimensions")
         levels = dst.level(dst_layer, dst_mip), src.level(src_layer, src_mip)
-        starts = [list(offset)[: len(levels[0].shape)][::-1] for offset in (dst_offset, src_offset)]
+        starts = [_outermost_first(level, offset) for level, offset in zip(levels, (dst_offset, src_offset))]
         rooms = [[size - at for size, at in zip(level.shape, start)] for level, start in zip(levels, starts)]
-        most = [min(sizes) for sizes in zip(*rooms)]
-        counts = most if extent is None else list(extent)[: len(most)][::-1]
-        if min(*starts[0], *starts[1]) < 0 or min(counts) < 1 or any(n > m for n, m in zip(counts, most)):
-            raise CommandError("E1021", f"copy_texture: {counts[::-1]} texels are not in both levels")
-        target, source = (
-            level[tuple(slice(at, at + count) for at, count in zip(start, counts))]
-            for level, start in zip(levels, starts)
-        )
+        counts = _counts("copy_texture", "both levels", starts, [min(n) for n in zip(*rooms)], extent)
+        target, source = (_part(level, start, counts) for level, start in zip(levels, starts))
         self.record(lambda: target.put_numbers(source.numbers()))
+
+    def copy_texture_to_buffer(
+        self,
+        dst: Buffer,
+        dst_offset: int,
+        dst_size: int,
+        dst_row_pitch: int,
+        src: Texture,
+        src_layer: int,
+        src_mip: int,
+        src_offset: HostValue = (0, 0, 0),
+        extent: HostValue = None,
+    ) -> None:
+        """Copy texels of a level of a layer, `extent` in x, y and z from `src_offset` on, to the `dst_size` bytes of a
+        buffer from `dst_offset` on. Rows begin `dst_row_pitch` bytes apart, and slices follow each other. Without an
+        extent, all texels from the offset on. ValueError for levels that are not there, CommandError (E1021) for
+        objects of other devices, and texels or bytes that are not there."""
+        texels = self._texels("copy_texture_to_buffer", src, src_layer, src_mip, src_offset, extent)
+        rows = self._rows("dst", dst, dst_offset, dst_size, dst_row_pitch, texels)
+        dst.require_writes()
+        self.record(lambda: dst.runtime.put(rows, _bytes(texels.numbers(), rows.shape)))
+
+    def copy_buffer_to_texture(
+        self,
+        dst: Texture,
+        dst_layer: int,
+        dst_mip: int,
+        dst_offset: HostValue,
+        src: Buffer,
+        src_offset: int,
+        src_size: int,
+        src_row_pitch: int,
+        extent: HostValue = None,
+    ) -> None:
+        """Copy bytes of a buffer to texels: the reverse of `copy_texture_to_buffer`, with its errors."""
+        texels = self._texels("copy_buffer_to_texture", dst, dst_layer, dst_mip, dst_offset, extent)
+        rows = self._rows("src", src, src_offset, src_size, src_row_pitch, texels)
+        like = texels.numbers()
+        self.record(
+            lambda: texels.put_numbers(
+                src.runtime.read(rows).reshape(-1).view(like.dtype).reshape(like.shape)
+            )
+        )
+
+    def _texels(
+        self, name: str, texture: Texture, layer: int, mip: int, offset: HostValue, extent: HostValue
+    ) -> Tensor:
+        """Texels of a level of a layer."""
+        self._check_texture(texture)
+        level = texture.level(layer, mip)
+        start = _outermost_first(level, offset)
+        room = [size - at for size, at in zip(level.shape, start)]
+        return _part(level, start, _counts(name, "the level", [start], room, extent))
+
+    def _rows(
+        self, title: str, buffer: Buffer, offset: int, size: int, pitch: int, texels: Tensor
+    ) -> MemoryRegion:
+        """Bytes of a buffer where rows of texels lie: slices, rows and bytes of a row."""
+        self.check_range(buffer, offset, size, title)
+        slices, rows, columns = (1, 1, *texels.shape)[-3:]
+        count = columns * texels.element_size
+        needed = pitch * (slices * rows - 1) + count
+        if pitch < count or needed > size:
+            message = f"{title}: rows of {count} bytes need a pitch of at least {count}, and {needed} bytes"
+            raise CommandError("E1021", f"{message}, not {pitch} and {size}")
+        strides = (pitch * rows, pitch, 1)
+        return MemoryRegion(buffer.address + offset, (slices, rows, count), strides, BYTES)
 
     def generate_mips(self, texture: Texture) -> None:
         """Make all levels of a texture from its first, as `texture.generate_mips()` does."""
@@ -386,3 +448,30 @@ class ComputePassEncoder:
 
 def _threads(groups: HostValue, pipeline: ComputePipeline) -> list[int]:
     return [int(count) * threads for count, threads in zip(groups, pipeline.thread_group_size)]
+
+
+WHOLE = 0xFFFFFFFF  # of SlangPy's `uint3(-1)`: as many as there are
+
+
+def _outermost_first(level: Tensor, numbers: HostValue) -> list[int]:
+    """Numbers in x, y, z for the sizes of a level."""
+    return list(numbers)[: len(level.shape)][::-1]
+
+
+def _counts(
+    name: str, where: str, starts: Sequence[list[int]], most: list[int], extent: HostValue
+) -> list[int]:
+    """How many texels are copied, outermost first. CommandError (E1021) where they are not there."""
+    wanted = [WHOLE] * len(most) if extent is None else list(extent)[: len(most)][::-1]
+    counts = [limit if count == WHOLE else count for count, limit in zip(wanted, most)]
+    if min(map(min, starts)) < 0 or min(counts) < 1 or any(n > m for n, m in zip(counts, most)):
+        raise CommandError("E1021", f"{name}: {counts[::-1]} texels are not in {where}")
+    return counts
+
+
+def _part(level: Tensor, start: Sequence[int], counts: Sequence[int]) -> Tensor:
+    return level[tuple(slice(at, at + count) for at, count in zip(start, counts))]
+
+
+def _bytes(numbers: AnyArray, shape: tuple[int, ...]) -> AnyArray:
+    return np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).reshape(shape)

@@ -154,10 +154,14 @@ class ComputePipeline:
         return BlockSlot(parameter.name, members)
 
     def _slot(self, label: str, declared: Declared, t: Type) -> ParameterSlot:
-        uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
+        encoder = self._uniforms.of(t)
+        uniform = encoder or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
             return ParameterSlot(label, uniform, -1)
+        if encoder is None:
+            message = f"parameter '{label}' of type '{t}' cannot be set from Python"
+            raise CallError("E1019", message, (), "declare a struct with these fields")
         place = self.compiled.packer.places[argument]
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
         return ParameterSlot(label, uniform, place.start)

@@ -114,13 +114,14 @@ class _Verifier:
         self, subject: str, types: Iterable[t.Type], wanted: Iterable[t.Type], op: Op | None = None
     ) -> None:
         types, wanted = list(types), list(wanted)
-        if len(types) != len(wanted) or any(x is not y for x, y in zip(types, wanted, strict=True)):
+        if types != wanted:  # a type equals itself only
             self.fail(f"{subject}: {types} where {wanted} are expected", op)
 
     def _define(self, value: Value, op: Op | None) -> None:
-        self.require(value not in self._defined, "a value is made twice", op)
-        allowed = isinstance(value.type, self.stage.types)
-        self.require(allowed, f"a value of type {value.type}", op)
+        if value in self._defined:
+            self.fail("a value is made twice", op)
+        if not isinstance(value.type, self.stage.types):
+            self.fail(f"a value of type {value.type}", op)
         self._defined.add(value)
         self._visible.add(value)
 
@@ -137,9 +138,10 @@ class _Verifier:
     # --- ops
 
     def _op(self, op: Op) -> None:
-        self.require(op.name in self.stage.ops, f"{op.name} is not an op of this stage", op)
-        for operand in op.operands:
-            self.require(operand in self._visible, f"an operand of {op.name} is out of scope", op)
+        if op.name not in self.stage.ops:  # sentences are made where they are needed: this runs for each op
+            self.fail(f"{op.name} is not an op of this stage", op)
+        if not self._visible.issuperset(op.operands):
+            self.fail(f"an operand of {op.name} is out of scope", op)
         try:
             check_attributes(op.name, op.attributes)
         except RuleError as error:
@@ -152,13 +154,15 @@ class _Verifier:
             self._define(result, op)
 
     def _primitive(self, op: Op) -> None:
-        self.require(not op.regions, f"{op.name} has regions", op)
+        if op.regions:
+            self.fail(f"{op.name} has regions", op)
         stated = op.results[0].type if PRIMITIVES[op.name].rule == GIVEN and op.results else None
         count, rule = RULES.get(op.name, (None, None))
         try:
             result = result_type(op.name, op.operands, op.attributes, stated)
             self._match(op.name, _types(op.results), [] if result is None else [result], op)
-            self.require(count in (None, len(op.operands)), f"{op.name} takes {count} operands", op)
+            if count not in (None, len(op.operands)):
+                self.fail(f"{op.name} takes {count} operands", op)
             if rule is not None:
                 rule(self, op)
         except (RuleError, KeyError, IndexError, ValueError) as error:

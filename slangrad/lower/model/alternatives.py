@@ -48,8 +48,9 @@ class Alternatives:
         self._lacking.clear()
 
     def lacks(self, t: checked.Type, span: Span | None) -> None:
-        """A value without any known type is used; one may be found later."""
-        self._lacking.setdefault(t, span)
+        """A value without any known type is used; one may be found later. A call says more than the kernel's head."""
+        if t not in self._lacking or self._lacking[t] is self.root.span:
+            self._lacking[t] = span
 
     def report(self, reporter: Reporter) -> None:
         """At the end of lowering: report interfaces without any type."""

@@ -224,7 +224,7 @@ def bind(way: Way, spot: Spot, contents: Contents, form: TexelForm, described: s
         raise shared_gradient(spot)
     gives = "" if GIVEN not in slots else "store" if spot.mode == TANGENT else "add"
     role = Role(spot.role.reads, spot.role.writes, takes=TAKEN in slots, gives=gives)
-    code = 0 if texel is form.stored else form.code
+    code = form.code_for(texel)
     return TextureLeaf(**spot.node(way.type, role, described), written=written, slots=slots, code=code)
 
 

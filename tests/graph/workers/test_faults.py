@@ -162,6 +162,7 @@ def said_by(end: End) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_all_others_know(start: Starter, fault: Fault) -> None:
     who = fault.workers - 1 if fault.who is None else fault.who

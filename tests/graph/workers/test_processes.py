@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.graph.workers.processes import Starter
 
@@ -32,17 +33,20 @@ for each in step.parameters.values():
 RUNS = [
     (1, "'data'", ""),
     (2, "'data'", ""),
-    (4, "'data'", "partition='parameters'"),
     (2, "stages=2", "microbatches=4"),
+    (4, "'data'", "partition='parameters'"),
     (4, "stages=2, data=2", "microbatches=2"),
     (4, "stages=2, data=2", "microbatches=2, partition='auto'"),
 ]
 
 
-def test_processes_make_the_steps_of_one(start: Starter, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [RUNS[::2], pytest.param(RUNS, marks=pytest.mark.deep)], ids=["some", "all"])
+def test_processes_make_the_steps_of_one(
+    start: Starter, tmp_path: Path, runs: list[tuple[int, str, str]]
+) -> None:
     quick = {"SLANGRAD_VERIFY": "0", "SLANGRAD_CACHE": str(tmp_path)}  # kernels of one are those of the next
     found = []
-    for workers, mesh, known in RUNS:
+    for workers, mesh, known in runs:
         for end in start(PROGRAM.replace("MESH", mesh).replace("KNOWN", known), workers, 100, **quick):
             assert end.code == 0, end.output
             found.append(np.array(end.output.split(), float))

@@ -127,6 +127,7 @@ CASES: dict[str, tuple[str, Mapping[str, int], Links, int | None]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "sizes", "links", "count"), CASES.values(), ids=CASES)
 def test_workers_make_the_steps_of_one(
     name: str, sizes: Mapping[str, int], links: Links, count: int | None
