@@ -54,7 +54,7 @@ from slangrad.opt.simplify.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import Image
 from slangrad.sites import number_sites
-from slangrad.spmd.group_values import check_barriers, runs_in_groups
+from slangrad.spmd.analyses.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Pass, PassContext, Passes, Stage, StageValue, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, cuda, interpreter

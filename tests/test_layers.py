@@ -196,9 +196,10 @@ def test_each_pass_has_a_test_of_its_own() -> None:
         for folder in ("opt", "flatten", "spmd", "delayed")
         for file in (ROOT / "tests" / folder).glob("*.py")
     )
-    passes = set(modules_of("No pass asks another")) | {
-        f"slangrad.spmd.{name}"
-        for name in ("coarse", "group_values", "records", "shapes", "uniformity", "widen", "width")
+    passes = {
+        *modules_of("No pass asks another"),
+        *(f"slangrad.spmd.{name}" for name in ("coarse", "records", "widen")),
+        *(f"slangrad.spmd.analyses.{name}" for name in ("group_values", "shapes", "uniformity", "width")),
     }
     assert not [name for name in passes if f"from {name} import" not in tests]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -29,7 +30,7 @@ from slangrad.graph.ir.node import Node, new_input, topological_order
 from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, layout_of
 from slangrad.graph.lowering.choose import Choose, by_slang, chooser, of_first
 from slangrad.graph.output.explain import PlanExplanation
-from slangrad.graph.planning.plan import Plan
+from slangrad.graph.planning.plan import Plan, Settings
 from slangrad.graph.trace import (
     CallArguments,
     Function,
@@ -91,6 +92,16 @@ if TYPE_CHECKING:
     from slangrad.optim.optimizers import ParameterUpdate
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How workers share a step, as `train` takes it."""
+
+    mesh: Mesh = ONE
+    partition: str | None = None
+    links: Links | str | Path | None = None
+    microbatches: int | None = None
+
+
 class Step:
     """`step(*batch)` makes one step and returns the loss before it, a NumPy number, with `has_aux` (loss, aux);
     `step.explain(*batch)` shows its plan."""
@@ -99,25 +110,21 @@ class Step:
         self,
         loss: Function,
         optimizer: spy.optim.Optimizer,
-        memory: str | int | None = None,
-        consistent: str | None = None,
-        mesh: Mesh = ONE,
-        partition: str | None = None,
-        links: Links | str | Path | None = None,
-        microbatches: int | None = None,
+        settings: Settings,
+        workers: WorkerSettings,
         has_aux: bool = False,
     ) -> None:
         self.loss = loss
         self.has_aux = has_aux
-        self.settings = settings_of(memory, consistent)
-        self.links = links_of(links)
+        self.settings = settings
+        self.links = links_of(workers.links)
         self.optimizer = optimizer
-        self.mesh = checked_mesh(mesh, "train")
-        self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
-        if self.is_cut_into_shards and partition is not None:
+        self.mesh = mesh = checked_mesh(workers.mesh, "train")
+        self.is_cut_into_shards = settings["consistent"] == "bits" and bool(mesh.sizes)
+        if self.is_cut_into_shards and workers.partition is not None:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
-        self.microbatches = checked_microbatches(microbatches, mesh, consistent)
-        self._held = WorkerParameters(optimizer, mesh, partition)
+        self.microbatches = checked_microbatches(workers.microbatches, mesh, settings["consistent"])
+        self._held = WorkerParameters(optimizer, mesh, workers.partition)
         self._plans = Plans[_Planned](name_of(loss))
         self._last: _Planned | None = None  # of the last step
         self.checkpoints: Checkpoints | None = None
@@ -313,8 +320,7 @@ class _Planned:
 
     def _by_shards(self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph) -> None:
         layouts = self._layouts(step, call, held, graph)
-        parts = graph.outputs, graph.inputs, graph.batch, graph.kept
-        runs = ConsistentPlan(*parts, self._mesh, self._device, layouts, **step.settings)
+        runs = ConsistentPlan(graph, self._mesh, self._device, layouts, **step.settings)
         self.plan, self._run = runs.plan, runs.run
 
     def _by_stages(
@@ -544,4 +550,5 @@ def train(
     if not isinstance(optimizer, spy.optim.Optimizer):
         message = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
         raise GraphError("E1043", message, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
-    return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches, has_aux)
+    workers = WorkerSettings(mesh, partition, links, microbatches)
+    return Step(loss, optimizer, settings_of(memory, consistent), workers, has_aux)

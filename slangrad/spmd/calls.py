@@ -18,10 +18,10 @@ from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import count_uses
 from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.ir.ops.effects import may_run_early
+from slangrad.spmd.analyses.shapes import LaneShape, passed_as
+from slangrad.spmd.analyses.uniformity import Shapes
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.records import join_records
-from slangrad.spmd.shapes import LaneShape, passed_as
-from slangrad.spmd.uniformity import Shapes
 
 Pattern = tuple[LaneShape, ...]
 

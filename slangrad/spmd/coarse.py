@@ -17,9 +17,9 @@ from slangrad.ir.data.layout import element_size
 from slangrad.ir.data.types import BOOL, U64, Lanes, Scalar, pointer_of
 from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.ir.ops.effects import is_arithmetic
-from slangrad.spmd.uniformity import Shapes
+from slangrad.spmd.analyses.uniformity import Shapes
+from slangrad.spmd.analyses.width import live_bytes
 from slangrad.spmd.widen import widen
-from slangrad.spmd.width import live_bytes
 
 WIDEST = 16  # bytes that a GPU loads at once
 MOST_LANES = 4

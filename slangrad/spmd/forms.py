@@ -18,9 +18,9 @@ from slangrad.ir.data.layout import element_size
 from slangrad.ir.data.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer, pointer_of
 from slangrad.ir.ops.core import Op, Value
 from slangrad.ir.ops.type_rules import scalar_type
-from slangrad.spmd.shapes import RULES as STRIDED_SHAPES
-from slangrad.spmd.shapes import LaneShape, stays
-from slangrad.spmd.uniformity import Shapes
+from slangrad.spmd.analyses.shapes import RULES as STRIDED_SHAPES
+from slangrad.spmd.analyses.shapes import LaneShape, stays
+from slangrad.spmd.analyses.uniformity import Shapes
 
 
 @dataclass(frozen=True, slots=True)

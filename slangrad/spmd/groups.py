@@ -21,7 +21,7 @@ from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value, walk
 from slangrad.ir.ops.effects import is_pure
 from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
-from slangrad.spmd.group_values import GroupValues
+from slangrad.spmd.analyses.group_values import GroupValues
 
 CHEAP = 16  # cheaper values are computed again after a barrier, not kept
 LARGE = 600  # ops: a larger kernel has no separate form for complete groups

@@ -6,7 +6,7 @@ In: a flat kernel. Out: the same with `lanes<T>` values and, if asked for, a par
     %y = if %c { yield %a } { yield %b }       %y = select %c, %a, %b       : lanes<f32>
 
 A uniform branch stays a branch. A varying branch with cheap arms computes both; else each arm is masked, and
-skipped if no lane takes it. uniformity.py decides which values are uniform. Loops are in loops.py, memory in
+skipped if no lane takes it. analyses/uniformity.py decides which values are uniform. Loops are in loops.py, memory in
 access.py, reports in effects.py.
 """
 
@@ -23,11 +23,11 @@ from slangrad.ir.ops.control import merged
 from slangrad.ir.ops.core import Function, Op, Parameter, Region, Value, without
 from slangrad.ir.ops.effects import is_arithmetic
 from slangrad.ir.ops.primitives import PRIMITIVES
+from slangrad.spmd.analyses.shapes import LaneShape, passed_as
+from slangrad.spmd.analyses.uniformity import Shapes
 from slangrad.spmd.forms import LaneForms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
 from slangrad.spmd.records import adjacent_adds
-from slangrad.spmd.shapes import LaneShape, passed_as
-from slangrad.spmd.uniformity import Shapes
 
 BLEND_COST = 40  # arms that cost less, together, are computed both
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from slangrad.ir.building.rebuild import Rebuild, count_uses
 from slangrad.ir.ops.core import Function, walk
 from slangrad.spmd import access, calls, effects, loops, tapes, variables, waves
+from slangrad.spmd.analyses.uniformity import Shapes
 from slangrad.spmd.calls import FunctionVersions
 from slangrad.spmd.records import join_records
-from slangrad.spmd.uniformity import Shapes
 
 LARGE = 600  # ops
 

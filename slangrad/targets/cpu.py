@@ -31,9 +31,9 @@ from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, SHARE, KernelImage
+from slangrad.spmd.analyses.width import suitable_lanes
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
-from slangrad.spmd.width import suitable_lanes
 from slangrad.stages import Pass, PassContext, Passes, Stage
 from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel

@@ -177,10 +177,8 @@ def write_llvm(widened: Coarsened) -> Written:
     wide = None if coarse is None else entries.NeighborKernel(coarse.lanes, coarse.wide, coarse.aligned)
     finish = None if summed.sums is None else summed.sums.finish
     loose = flat.options.fast_math and not any(f.attributes.get("relies_on_rounding") for f in flat.in_ir)
-    module = entries.kernel_module(
-        kernel, summed.functions, flat.arguments, flat.options, group, wide, finish, loose
-    )
-    return Written(summed, module)
+    functions = entries.EntryFunctions(kernel, summed.functions, flat.arguments, group, wide, finish)
+    return Written(summed, entries.kernel_module(functions, flat.options, loose))
 
 
 def _refuse(flat: FlatKernel, most_shared: int) -> None:

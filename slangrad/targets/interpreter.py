@@ -9,7 +9,7 @@ from slangrad.backends import BACKENDS
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.numbers import Number
 from slangrad.ir.ops.core import Op
-from slangrad.ir.oracle.interpret import run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, run_kernel
 from slangrad.opt.analyses.kernel_facts import follows_memory
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.memory import KnownMemory
@@ -24,7 +24,7 @@ def interpreted(kernel: FlatKernel) -> BuiltKernel:
 
     def run(arguments: int, grid: Grid, reports: LaunchReports) -> None:
         is_memory = KnownMemory().holds if follows_memory(program) else None
-        run_kernel(program, name, arguments, grid, OracleReports(reports), is_memory)
+        run_kernel(program, name, KernelLaunch(arguments, grid, is_memory), OracleReports(reports))
 
     size = layout_of(kernel.arguments).size
     return BuiltKernel(PythonKernel(name=name, argument_size=size, sites=kernel.sites, function=run))

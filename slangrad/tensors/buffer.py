@@ -113,24 +113,20 @@ class Buffer:
         self,
         device: Any,  # has a Device as `runtime`; its class stands above
         block: MemoryBlock,
-        size: int,
+        desc: BufferDesc,
         element_type: Type | None = None,
-        struct_size: int = 1,
-        usage: BufferUsage = READ_WRITE,
-        memory_type: MemoryType = MemoryType.device_local,
-        label: str = "",
     ) -> None:
         self.device = device
         self.runtime: Device = device.runtime
         self._block = block
         self.address = block.address
-        self.size = size
+        self.size = desc.size
         self.element_type = element_type
-        self.struct_size = struct_size
-        self.usage = usage
-        self.writable = usage is READ_WRITE or bool(usage & BufferUsage.unordered_access)
-        self.memory_type = memory_type
-        self.label = label
+        self.struct_size = desc.struct_size
+        self.usage = desc.usage
+        self.writable = desc.usage is READ_WRITE or bool(desc.usage & BufferUsage.unordered_access)
+        self.memory_type = desc.memory_type
+        self.label = desc.label
         self.frozen = False
         self._handles: dict[bool, DescriptorHandle] | None = None  # by whether it is written
 
@@ -160,7 +156,7 @@ class Buffer:
         data = None if data is None else as_source(data, "data")
         size = _size_in_bytes(size, element_count, stride, data)
         block = runtime_of(device).allocate(size, zero)
-        buffer = Buffer(device, block, size, t, stride, usage, memory_type, label)
+        buffer = Buffer(device, block, BufferDesc(size, stride, usage, memory_type, label), t)
         if data is not None:
             buffer.runtime.write(buffer.address, data)
         return buffer
@@ -178,26 +174,17 @@ class Buffer:
         check_count(count)
         stride = layout_of(element).size
         block = runtime_of(device).allocate(count * stride, zero)
-        return Buffer(device, block, count * stride, element, stride, usage, memory_type)
+        return Buffer(device, block, BufferDesc(count * stride, stride, usage, memory_type), element)
 
     @staticmethod
     def foreign(
-        device: object,
-        element: Type,
-        address: int,
-        size: int,
-        owner: object,
-        usage: BufferUsage,
-        frozen: bool = False,
+        device: object, element: Type, address: int, size: int, owner: object, usage: BufferUsage
     ) -> Buffer:
-        """A buffer over memory of the device that another library allocated; `owner` is kept alive. `frozen`: it must
-        not be written."""
+        """A buffer over memory of the device that another library allocated; `owner` is kept alive."""
         runtime_of(device)
         check_count(size // (layout_of(element).size or 1))
         block = foreign_block(address, size, owner)
-        buffer = Buffer(device, block, size, element, layout_of(element).size, usage)
-        buffer.frozen = frozen
-        return buffer
+        return Buffer(device, block, BufferDesc(size, layout_of(element).size, usage), element)
 
     def to_torch(
         self, type: object = None, shape: Sequence[int] = (), strides: Sequence[int] = (), offset: int = 0
@@ -331,7 +318,8 @@ def shared_view(
         usage &= ~BufferUsage.unordered_access
     element = from_numpy_type(array.dtype) if element is None else element
     assert element is not None, array.dtype
-    storage = Buffer.foreign(device, element, shared.address, shared.size, array, usage, frozen)
+    storage = Buffer.foreign(device, element, shared.address, shared.size, array, usage)
+    storage.frozen = frozen
     return storage, element, dtype, shared.view
 
 

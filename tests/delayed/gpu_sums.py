@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.base.traits import CUDA
-from slangrad.ir.oracle.interpret import Recorded, run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, Recorded, run_kernel
 from slangrad.ir.text import verify
 from slangrad.runtime.cuda.launch import blocks_that_stay
 from slangrad.targets import cuda
@@ -48,12 +48,13 @@ def run(kernel, arguments, grid, blocks=BLOCKS) -> Outcome:
     address, reports = np.frombuffer(data, np.uint8).ctypes.data, Recorded()
     (count, _, _), (threads, _, _) = blocks_that_stay(grid, sums.kernel.attributes["group_size"], blocks)
     partials = np.full(count * sums.row, 0xFF, np.uint8)
-    launch = dict(zip(("nx", "ny", "nz"), grid), partials=partials.ctypes.data, rows=count)
+    numbers = dict(zip(("nx", "ny", "nz"), grid), partials=partials.ctypes.data, rows=count)
     launches = [(sums.kernel, count * threads)]
     if sums.finish is not None:
         launches.append((sums.finish, sums.count * 32))
     for function, size in launches:
-        run_kernel(program, function.name, address, (size, 1, 1), reports, launch=launch)
+        launch = KernelLaunch(address, (size, 1, 1), numbers=numbers)
+        run_kernel(program, function.name, launch, reports)
     return Outcome(arrays, reports)
 
 

@@ -19,7 +19,7 @@ from slangrad.ir.data import types as t
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.numbers import Number
 from slangrad.ir.ops.core import Function, Program, Region
-from slangrad.ir.oracle.interpret import Recorded, evaluate, run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, Recorded, evaluate, run_kernel
 from slangrad.ir.oracle.memory import Datum, Tape, reader_of, writer_of
 from tests.ir.random_programs import MEMORY_LENGTH
 
@@ -148,5 +148,5 @@ class Launch:
 def kernel_outcome(program: Program, function: Function, inputs: Sequence[Sequence[Input]]) -> Outcome:
     """Run the kernel of a program that `kernel_of` made in the oracle, one thread for each input."""
     launch, reports = Launch(function, inputs), Recorded()
-    run_kernel(program, KERNEL, launch.address, (launch.threads, 1, 1), reports)
+    run_kernel(program, KERNEL, KernelLaunch(launch.address, (launch.threads, 1, 1)), reports)
     return launch.outcome(reports)

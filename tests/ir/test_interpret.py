@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from slangrad.ir.oracle.interpret import Recorded, evaluate, run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, Recorded, evaluate, run_kernel
 from slangrad.ir.oracle.memory import Tape
 from tests.ir.parse_text import parse_program
 
@@ -283,7 +283,7 @@ def test_kernel_uses_the_memory_of_the_argument_block():
     total = np.zeros(1, np.int32)
     block = np.array([(0.5, items.ctypes.data, total.ctypes.data)], np.dtype("f4,u8,u8", align=True))
     reports = Recorded()
-    run_kernel(parse_program(KERNEL), "kernel", block.ctypes.data, (3, 1, 1), reports)
+    run_kernel(parse_program(KERNEL), "kernel", KernelLaunch(block.ctypes.data, (3, 1, 1)), reports)
     assert items["v"].tolist() == [[1, 5], [2, 10], [3, 15]]
     assert items["h"].tolist() == [2, 4, 6]
     assert items["on"].tolist() == [False, True, False]

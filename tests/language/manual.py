@@ -37,7 +37,7 @@ from slangrad.check.texts.files import Files
 from slangrad.ir.data.numbers import numpy_dtype
 from slangrad.ir.data.types import Pointer, Scalar, Type, components
 from slangrad.ir.ops import core as ir
-from slangrad.ir.oracle.interpret import Recorded, evaluate, evaluate_wave, run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, Recorded, evaluate, evaluate_wave, run_kernel
 from slangrad.ir.oracle.memory import leaves
 from slangrad.ir.text import verify
 from slangrad.lower.program import lower_functions, lower_program
@@ -272,7 +272,8 @@ def _expect_memory(lowered: ir.Program, name: str, text: str, options: Options) 
     size = kernel.attributes["group_size"]
     assert isinstance(size, tuple)
     x, y, z = (-(-n // g) * g for n, g in zip(groups, size, strict=False))
-    run_kernel(replace(made, functions={**made.functions, name: kernel}), name, block.ctypes.data, (x, y, z))
+    launch = KernelLaunch(block.ctypes.data, (x, y, z))
+    run_kernel(replace(made, functions={**made.functions, name: kernel}), name, launch)
     same = all(_is(value, pointer.element, part) for value, part in zip(memory.tolist(), wanted, strict=True))
     expect(same, f"kernel {name} leaves {memory.tolist()}, not {wanted}")
 

@@ -21,7 +21,7 @@ from slangrad.ir.data import types as t
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.numbers import numpy_dtype
 from slangrad.ir.ops.core import Function, Program
-from slangrad.ir.oracle.interpret import Recorded, run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, Recorded, run_kernel
 from slangrad.ir.text.verify import LANES as LANES_STAGE
 from slangrad.ir.text.verify import verify_function
 from slangrad.llvm.cpu import LaneKernel, LlvmModule, kernel_module
@@ -139,7 +139,7 @@ def oracle(program: Program, arguments: Arguments, grid: tuple[int, int, int]) -
     data, arrays = argument_block(program, arguments)
     reports = Recorded()
     address = np.frombuffer(data, np.uint8)
-    run_kernel(program, KERNEL, address.ctypes.data, grid, reports)
+    run_kernel(program, KERNEL, KernelLaunch(address.ctypes.data, grid), reports)
     return Outcome(arrays, reports.bounds[0] if reports.bounds else None), reports
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
-from slangrad.ir.oracle.interpret import run_kernel
+from slangrad.ir.oracle.interpret import KernelLaunch, run_kernel
 from slangrad.runtime.cuda import device as devices
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda import stream as streams
@@ -453,7 +453,8 @@ class FakeBindings:
         try:
             with self.arena.for_kernels(arguments, size):
                 numbers = {"nx": nx, "ny": ny, "nz": nz, "partials": partials, "rows": rows}
-                run_kernel(summed.program, function.name, arguments, grid, reports, reports.holds, numbers)
+                launch = KernelLaunch(arguments, grid, reports.holds, numbers)
+                run_kernel(summed.program, function.name, launch, reports)
         except IllegalAddress:
             self.stopped = Result.CUDA_ERROR_ILLEGAL_ADDRESS
         return (Result.CUDA_SUCCESS,)

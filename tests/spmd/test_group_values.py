@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.ir.ops.core import Program, walk
-from slangrad.spmd.group_values import FIXED, OWN, SAME, GroupValues, check_barriers
+from slangrad.spmd.analyses.group_values import FIXED, OWN, SAME, GroupValues, check_barriers
 from tests.ir.parse_text import parse_program
 
 HEAD = """

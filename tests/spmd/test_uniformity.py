@@ -9,8 +9,8 @@ import pytest
 from slangrad.ir.building.rebuild import Rebuild
 from slangrad.ir.ops.core import Program, Value, walk
 from slangrad.ir.oracle.interpret import Recorded, evaluate
-from slangrad.spmd.shapes import THREAD, UNIFORM, VARYING, LaneShape, join, strided
-from slangrad.spmd.uniformity import Shapes
+from slangrad.spmd.analyses.shapes import THREAD, UNIFORM, VARYING, LaneShape, join, strided
+from slangrad.spmd.analyses.uniformity import Shapes
 from tests.ir.parse_text import parse_function
 
 LANES = 8

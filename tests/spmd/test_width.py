@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.spmd.width import suitable_lanes
+from slangrad.spmd.analyses.width import suitable_lanes
 from tests.ir.parse_text import parse_program
 from tests.llvm.machine import KERNEL
 

@@ -14,13 +14,13 @@ F = np.float32
 MODES = {mode.name: mode for mode in spy.TextureAddressingMode}
 FILTERS = spy.TextureFilteringMode
 BORDER = (0.25, 0.5, 0.75, 1.0)
-CHANNELS = {"r": 1, "rg": 2, "rgba": 4, "bgra": 4}
+CHANNELS = {"r": 1, "d": 1, "rg": 2, "rgb": 3, "rgba": 4, "bgra": 4}
 COLORS = [
     f"{channels}{bits}_{kind}"
     for bits, kinds in ((8, ("unorm", "snorm")), (16, ("unorm", "snorm", "float")), (32, ("float",)))
     for kind in kinds
     for channels in ("r", "rg", "rgba")
-] + ["rgba8_unorm_srgb", "bgra8_unorm", "bgra8_unorm_srgb", *PACKED]
+] + ["rgb32_float", "d32_float", "d16_unorm", "rgba8_unorm_srgb", "bgra8_unorm", "bgra8_unorm_srgb", *PACKED]
 INTEGERS = [
     f"{channels}{bits}_{kind}"
     for bits in (8, 16, 32) for kind in ("uint", "sint") for channels in ("r", "rg", "rgba")
@@ -126,7 +126,7 @@ def buffer(device, array):
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
 @pytest.mark.parametrize(
-    "rank", [2, pytest.param(1, marks=pytest.mark.deep), pytest.param(3, marks=pytest.mark.deep)]
+    "rank", [1, pytest.param(2, marks=pytest.mark.deep), pytest.param(3, marks=pytest.mark.deep)]
 )
 def test_samples_of_every_format(device, kernel, rank) -> None:
     main = kernel(shader(rank), "sampled")

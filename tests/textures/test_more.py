@@ -50,6 +50,7 @@ uint4 sizes(TextureCubeArray<float2> t)
     return result;
 }
 
+float shadow(Sampler2DShadow t, float2 u, float v) { return t.SampleCmp(u, v) + 10 * t.SampleCmpLevel(u, v, 0); }
 [Differentiable] float4 combined(Sampler2D t, float2 u) { return t.Sample(u) + t.SampleLevel(u, 0, int2(1, 0)); }
 void put(WTexture2D<float> t, int2 p, float v) { t[p] = v; }
 void count(RWTexture2D<uint> t) { InterlockedAdd(t[uint2(0, 0)], 3u); }
@@ -339,6 +340,11 @@ def test_textures_with_samplers_of_their_own(device, load) -> None:
     target = device.create_texture(format=spy.Format.r32_float, width=2)
     module.put(target, spy.int2(1, 0), 7)
     assert target.to_numpy().tolist() == [[0, 7]]
+    compare = {"reduction_op": spy.TextureReductionOp.comparison, "comparison_func": COMPARISONS.greater}
+    pair = {"texture": target, "sampler": sampler(device, "clamp_to_edge", **compare)}
+    assert module.shadow(pair, spy.float2(0.5, 0.5), 3) == 0.5 + 10 * 0.5
+    with pytest.raises(ResolveException, match="SamplerState"):
+        module.shadow({"texture": target, "sampler": at}, spy.float2(0), 1)
 
 
 def test_atomic_operations_need_texels_as_they_lie(device, load) -> None:

@@ -34,7 +34,7 @@ _REFUSALS = (
      r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch|CheckAccessFullyMapped"
      r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
      "E9001", TEXTURE),
-    (r"[iu]?sampler(1D|2D|3D|Cube|Buffer)\w*|SamplerBuffer\w*|Sampler2DMS\w*|Sampler\w+Shadow",
+    (r"[iu]?sampler(1D|2D|3D|Cube|Buffer)\w*|SamplerBuffer\w*|Sampler2DMS\w*",
      "E9001", "such samplers are not supported; write Sampler2D<float4>, or a texture and a SamplerState"),
     (r"(Resource|Sampler)DescriptorHeap|__DynamicResource",
      "E9001", HANDLES),

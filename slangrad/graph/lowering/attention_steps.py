@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slangrad.graph.ir.layout import dense, joined
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.lowering.emit import TEMPLATES, seen, template_of
@@ -43,7 +45,7 @@ def _attend(fusion: Fusion, group: Group) -> list[PlanStep]:
     named = [(f"p{i}", part) for i, part in enumerate(parts)]
     inputs, places = dict(named[: -len(outputs)]), dict(named[-len(outputs) :])
     grid, lanes = (*sizes, -(-lines // LANES), LANES), (128 if HAS_512 else 64) // v.dtype.itemsize
-    return [template_of("attention", grid, numbers, inputs, text, places, lanes)]
+    return [replace(template_of("attention", grid, numbers, inputs, text, places), lanes=lanes)]
 
 
 TEMPLATES["attend"] = _attend

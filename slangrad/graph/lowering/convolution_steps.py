@@ -20,7 +20,16 @@ from slangrad.graph.lowering.emit import (
     stored,
     template_of,
 )
-from slangrad.graph.lowering.products import HAS_512, Axis, Epilogue, Tiles, numbers_of, tiled, with_end
+from slangrad.graph.lowering.products import (
+    HAS_512,
+    Axis,
+    Epilogue,
+    TemplateCall,
+    Tiles,
+    numbers_of,
+    tiled,
+    with_end,
+)
 from slangrad.graph.lowering.steps import KernelStep, MemoryPart, PlanStep, TemporaryMemory
 from slangrad.graph.rewriting.fuse import Fusion, Group
 
@@ -117,7 +126,8 @@ def _transformed(end: Epilogue) -> list[PlanStep] | None:
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
     grid = panels, tiles, -(-width // WIDTH) * WIDTH
-    return [image, kernel, with_end(end, tiling, [*tiling.parts, *ends], grid, numbers, lines, lanes)]
+    call = TemplateCall([*tiling.parts, *ends], grid, numbers, lines, lanes)
+    return [image, kernel, with_end(end, tiling, call)]
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:

@@ -250,8 +250,6 @@ def kernel_of(
     lines: Sequence[str],
     outputs: Mapping[str, MemoryPart],
     returns: str = "void",
-    group: Shape | None = None,
-    lanes: int = 0,
 ) -> KernelStep:
     """A function of these lines. `arguments`, memory and values, and `outputs`: by the declarations of parameters."""
     declared = [*arguments, *(key for key in outputs if key != RESULT)]
@@ -262,7 +260,7 @@ def kernel_of(
     values = {key: value for key, value in named.items() if key not in reads}
     text = f"{returns} {name}{rest}"
     whole = tuple(_named({key: None for key in declared if key.startswith("uint64_t*")}))
-    kernel = KernelStep(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
+    kernel = KernelStep(name, text, values, whole=whole, reads=reads, writes=_named(outputs))
     kernel.templates += IMPORTS.get(kind, ())
     return kernel
 
@@ -279,12 +277,11 @@ def template_of(
     inputs: Mapping[str, MemoryPart],
     lines: Sequence[str],
     outputs: Mapping[str, MemoryPart],
-    lanes: int = 0,
 ) -> KernelStep:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
     arrays, lines = arrays_of_numbers(numbers, lines)
     first = index_of(grid) | arrays
-    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
+    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs))
 
 
 def arrays_of_numbers(numbers: Sequence[int], lines: Sequence[str]) -> tuple[dict[str, object], list[str]]:

@@ -244,10 +244,8 @@ def _copy_in_blocks(tiles: Tiles, node: Node) -> None:
         f"{starts[1]});",
     ]
     grid = *to.shape[:n], -(-lines.size // PACKED_LINES), max(width, LEAST)
-    lanes = _lanes(node, width)
-    tiles.steps.append(
-        template_of("pack", grid, numbers, {"from": source}, text, {"to": MemoryPart(held, to)}, lanes)
-    )
+    pack = template_of("pack", grid, numbers, {"from": source}, text, {"to": MemoryPart(held, to)})
+    tiles.steps.append(replace(pack, lanes=_lanes(node, width)))
     tiles.parts[1] = MemoryPart(held, to)
     tiles.block = prod(to.shape[-2 - len(deep) :])
     _move(tiles, 1, kept, to.strides)
@@ -322,9 +320,8 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[MemoryPart], shape: Shape
             places = [start_of(part, first * move) for part, move in zip(arrays, moves, strict=True)]
             column, across = f"at[{axes + 3}]", max(grid[3], LEAST)
             text = lines if across == grid[3] else [f"if ({column} < n[8]) {lines[0]}"]
-            steps.append(
-                with_end(end, tiles, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes)
-            )
+            call = TemplateCall(places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes)
+            steps.append(with_end(end, tiles, call))
     return steps
 
 
@@ -341,17 +338,22 @@ def numbers_of(tiles: Tiles) -> list[int]:
     return [*tiles.rows.strides[2:], *tiles.columns.strides[2:], *outer]
 
 
-def with_end(
-    end: Epilogue,
-    tiles: Tiles,
-    places: Sequence[MemoryPart],
-    grid: Shape,
-    numbers: Sequence[int],
-    lines: Sequence[str],
-    lanes: int,
-) -> KernelStep:
-    """A call of a template over the outer loops and a grid. `numbers` and `lines`: its own; in the lines LEFT and RIGHT
-    stand for the operands where outer loops are, END for the struct that takes a sum."""
+@dataclass(frozen=True, slots=True)
+class TemplateCall:
+    """`places`: the operands, then the arrays that the end reads and writes. `numbers` and `lines` are those of the
+    template; in the lines LEFT and RIGHT stand for the operands where outer loops are, END for the struct that takes a
+    sum."""
+
+    places: Sequence[MemoryPart]
+    grid: Shape
+    numbers: Sequence[int]
+    lines: Sequence[str]
+    lanes: int
+
+
+def with_end(end: Epilogue, tiles: Tiles, call: TemplateCall) -> KernelStep:
+    """A call over the outer loops and a grid."""
+    numbers, lines, lanes = call.numbers, call.lines, call.lanes
     results = [f"r{i}" for i in range(len(end.values))]
     names = ["left", "right", *results, *(f"{name}s" for name in end.reads.values())]
     count = len(names)
@@ -367,15 +369,14 @@ def with_end(
     name = f"End_{sha1(repr((struct, lines, lanes, values)).encode()).hexdigest()[:10]}"
     meant = {"LEFT": start(0), "RIGHT": start(1), "END": "end"}
     body = [re.sub("LEFT|RIGHT|END", lambda match: meant[match[0]], line) for line in lines]
-    held = dict(zip(names, places, strict=True))
+    held = dict(zip(names, call.places, strict=True))
     outputs = {name: held.pop(name) for name in results}
     kernel = template_of(
         tiles.kind,
-        (*(axis.size for axis in tiles.outer), *grid),
+        (*(axis.size for axis in tiles.outer), *call.grid),
         [*numbers, *numbers_of(tiles)],
         held,
         [f"{name} end = {{ {values} }};", *body],
         outputs,
-        lanes,
     )
-    return replace(kernel, text=f"struct {name} {struct}{kernel.text}")
+    return replace(kernel, text=f"struct {name} {struct}{kernel.text}", lanes=lanes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import slangrad as spy
@@ -179,7 +180,8 @@ def _rows(fusion: Fusion, group: Group) -> list[PlanStep]:
     arguments = {"int thread[2]": grid, **numbers, **parameters_of(row.whole), **pointers_to(inputs)}
     # All lanes of a wave work on one row. The text marks this, so the compiler computes shared values once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
-    return [kernel_of("rows", arguments, head + lines, pointers_to(outputs), group=(1, WAVE))]
+    kernel = kernel_of("rows", arguments, head + lines, pointers_to(outputs))
+    return [replace(kernel, group=(1, WAVE))]
 
 
 WRITERS["rows"] = _rows

@@ -36,6 +36,7 @@ from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import SHARD, Spec, spec_of, whole
 from slangrad.graph.workers.sharding.buckets import in_buckets
 from slangrad.graph.workers.sharding.partition import partitioned
+from slangrad.graph.workers.sharding.step_graph import StepGraph
 from slangrad.graph.workers.stages.microbatches import part_of
 from slangrad.graph.workers.stages.pieces import boundary_of
 
@@ -85,15 +86,11 @@ class ShardPhase:
 
 
 class ConsistentPlan:
-    """Runs the shards of this worker, by `run` as in `Plan`. `outputs`, `inputs` and their `layouts`: of the whole
-    graph; `batch`: the inputs that are cut into shards; `in_place`: as of `Plan`, of the outputs but the first."""
+    """Runs the shards of this worker, by `run` as in `Plan`. `graph` and `layouts` of its inputs: of all rows."""
 
     def __init__(
         self,
-        outputs: Sequence[Node],
-        inputs: Sequence[Node],
-        batch: Sequence[Node],
-        in_place: Mapping[Node, Node],
+        graph: StepGraph,
         mesh: Mesh,
         device: spy.Device,
         layouts: Mapping[Node, StridedLayout],
@@ -101,23 +98,23 @@ class ConsistentPlan:
     ) -> None:
         self._mesh, self._device = mesh, device
         self._own = SHARDS // mesh.workers
-        self._batch = batch
-        _check(outputs, batch, mesh)
-        bare = _without_shards(outputs)
+        self._batch = graph.batch
+        _check(graph.outputs, graph.batch, mesh)
+        bare = _without_shards(graph.outputs)
         local: dict[Node, Node] = {}
         graphs = [self._graph(bare, rank, local) for rank in self._ranks]
         other = self._graph(bare, (self._ranks[0] + 1) % SHARDS, local)
-        self._inputs = [local.get(node, node) for node in inputs]
-        self._rows = [local[node] for node in batch if node in local and node.shape]
+        self._inputs = [local.get(node, node) for node in graph.inputs]
+        self._rows = [local[node] for node in graph.batch if node in local and node.shape]
         seen = {local[node]: at for node, at in layouts.items() if node in local}
         self._layouts = {node: at.with_shape(node.shape) for node, at in seen.items()}
-        overwritten = {k: local[node] for k, node in enumerate(in_place.values(), 1)}
+        overwritten = {k: local[node] for k, node in enumerate(graph.kept.values(), 1)}
         placed = _placed(graphs[0], other)
         self._shards: list[list[ShardPhase]] = []
-        for graph in graphs:
+        for shard in graphs:
             if placed or not self._shards:
-                differing = placed and _placed(graph, other if graph is graphs[0] else graphs[0])
-                self._shards.append(self._phases(graph, set(differing or ()), overwritten, settings))
+                differing = placed and _placed(shard, other if shard is graphs[0] else graphs[0])
+                self._shards.append(self._phases(shard, set(differing or ()), overwritten, settings))
         self._shards *= self._own // len(self._shards)
 
     @property

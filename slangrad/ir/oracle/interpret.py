@@ -1,7 +1,7 @@
 """The oracle: runs IR in plain Python, exactly as the table says, at every stage before lanes.
 
     evaluate(program, "square", (3.0,))                 -> (9.0,)
-    run_kernel(program, "kernel", address, (64, 1, 1))     reads and writes the memory of the argument block
+    run_kernel(program, "kernel", KernelLaunch(address, (64, 1, 1)))   in the memory of the argument block
 
 Each function becomes closures over a list of values, once. Float results are rounded after each op, integers
 wrapped; threads run one after the other, x fastest, or in waves (waves.py). Reports of a program (an index out of
@@ -70,6 +70,17 @@ class Recorded:
         self.prints.append((op.attributes["format"], tuple(values)))
 
 
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """`arguments`: the address of the argument block. `is_memory`: the answer to the op of that name. `numbers`: those
+    of the launch, by the names of the op `launch`."""
+
+    arguments: int
+    grid: Point
+    is_memory: IsMemory | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+
 def evaluate(
     program: Program,
     name: str,
@@ -88,19 +99,11 @@ def evaluate_wave(
     return Machine(program, 0, reports or Recorded()).call_wave(name, inputs)
 
 
-def run_kernel(
-    program: Program,
-    name: str,
-    arguments: int,
-    grid: Point,
-    reports: ReportSink | None = None,
-    is_memory: IsMemory | None = None,
-    launch: Mapping[str, int] | None = None,
-) -> None:
-    """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block; `is_memory`
-    answers the op of that name, and `launch` has the numbers of the launch."""
-    machine, kernel = Machine(program, arguments, reports or Recorded()), program.functions[name]
-    machine.is_memory, machine.launch = is_memory, launch or {}
+def run_kernel(program: Program, name: str, launch: KernelLaunch, reports: ReportSink | None = None) -> None:
+    """Run a kernel's thread for each point of the grid."""
+    grid = launch.grid
+    machine, kernel = Machine(program, launch.arguments, reports or Recorded()), program.functions[name]
+    machine.is_memory, machine.launch = launch.is_memory, launch.numbers
     if kernel.waves_cross_rows or any(op.name in ("shared", "barrier") for op in walk(kernel.region)):
         machine.groups(kernel, grid)
         return

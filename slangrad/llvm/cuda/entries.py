@@ -97,18 +97,24 @@ class EntryModule:
         return [*lines[:first], *placed, *lines[first + len(placed) :]]
 
 
-def kernel_module(
-    kernel: Function,
-    called: tuple[Function, ...],
-    arguments: Struct,
-    options: Options,
-    group: Grid | None,
-    wide: NeighborKernel | None = None,
-    finish: Function | None = None,
-    reassociates: bool = False,
-) -> EntryModule:
-    """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads. `finish`: what
-    runs after the kernel, in groups without shared memory. `reassociates`: sums may be added in another order."""
+@dataclass(frozen=True, slots=True)
+class EntryFunctions:
+    """The functions of a module. `arguments`: the argument block. `group`: the size of groups whose threads run
+    together. `wide`: the kernel for several threads. `finish`: runs after the kernel, in groups without shared
+    memory."""
+
+    kernel: Function
+    called: tuple[Function, ...]
+    arguments: Struct
+    group: Grid | None
+    wide: NeighborKernel | None = None
+    finish: Function | None = None
+
+
+def kernel_module(entered: EntryFunctions, options: Options, reassociates: bool = False) -> EntryModule:
+    """`reassociates`: sums may be added in another order."""
+    kernel, called, arguments, group = entered.kernel, entered.called, entered.arguments, entered.group
+    wide, finish = entered.wide, entered.finish
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))

@@ -157,7 +157,7 @@ class Expander:
                 ]
                 characters += sum([len(piece_token.text) for piece_token in piece])
             else:
-                piece = [Token(kind, text, source, start, end, False, hidden)]
+                piece = [Token(kind, text, source, start, end).hiding(hidden)]
                 characters += len(text)
             output += self._paste(output, piece, use) if before == "##" else piece
             if len(output) > self._left or characters > self._characters_left:
@@ -198,7 +198,8 @@ class Expander:
             if left.kind != ",":
                 self._reporter.error("E0109", f"'##' makes {text!r}, which is not one token", use.span)
             return [left, *piece]
-        joined = Token(tokens[0].kind, text, use.source, use.start, use.end, False, piece[0].hidden)
+        joined = _token_at(tokens[0].kind, text, use)
+        joined.hidden = piece[0].hidden
         return [joined, *piece[1:]]
 
     def _refuse(self, use: Token, tokens: bool) -> None:
@@ -240,7 +241,7 @@ def _take_arguments(
 
 def _hide(token: Token, hidden: frozenset[str]) -> Token:
     merged = hidden if token.hidden is None else hidden | token.hidden
-    return Token(token.kind, token.text, token.source, token.start, token.end, False, merged)
+    return _token_at(token.kind, token.text, token).hiding(merged)
 
 
 def _token_at(kind: str, text: str, use: Token) -> Token:

@@ -18,14 +18,7 @@ class Token:
     __slots__ = ("end", "fresh", "hidden", "kind", "source", "start", "text")
 
     def __init__(
-        self,
-        kind: str,
-        text: str,
-        source: SourceFile,
-        start: int,
-        end: int,
-        fresh: bool = False,
-        hidden: frozenset[str] | None = None,
+        self, kind: str, text: str, source: SourceFile, start: int, end: int, fresh: bool = False
     ) -> None:
         self.kind = kind
         self.text = text
@@ -33,10 +26,15 @@ class Token:
         self.start = start
         self.end = end
         self.fresh = fresh
-        self.hidden = hidden
+        self.hidden: frozenset[str] | None = None
 
     def __repr__(self) -> str:
         return f"Token({self.kind!r}, {self.text!r})"
+
+    def hiding(self, macros: frozenset[str]) -> Token:
+        """Itself, with these macros hidden."""
+        self.hidden = macros
+        return self
 
     @property
     def span(self) -> Span:

@@ -20,7 +20,7 @@ from slangrad.ir.ops.control import carried, decides, merged
 from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.ir.ops.effects import effect_of
 from slangrad.ir.ops.primitives import PURE
-from slangrad.spmd.shapes import (
+from slangrad.spmd.analyses.shapes import (
     THREAD,
     UNIFORM,
     VARYING,

@@ -21,7 +21,7 @@ from slangrad.ir.data.types import F64, Scalar
 from slangrad.ir.ops.control import LOOPS
 from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.ir.ops.effects import local_bytes
-from slangrad.spmd.uniformity import Shapes
+from slangrad.spmd.analyses.uniformity import Shapes
 
 IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way
 SPILL = 1.5  # values may exceed the registers by this much: the rest is read from memory as an operand
