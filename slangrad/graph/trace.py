@@ -24,6 +24,7 @@ from slangrad.graph.arrays.captured import Counting, assumptions
 from slangrad.graph.arrays.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.arrays.trees import (
     PyTree,
+    all_keys,
     all_leaves,
     filled,
     form_of,
@@ -75,7 +76,12 @@ def is_value(leaf: object) -> TypeGuard[Operand]:
 
 
 def results_in(tree: object) -> list[Operand]:
-    """The arrays of a function's result, in order. GraphError (E1043) for those in a set, an iterator or an object."""
+    """The arrays of a function's result, in order. GraphError (E1043) for those in a set, an iterator or an object,
+    and for keys of dicts that are traced: they have no elements when the dict is made."""
+    for key in all_leaves(all_keys(tree)):
+        if any(map(is_traced, [key, *hidden_in(key)])):
+            message = "traced arrays cannot be keys of a dict that is returned"
+            raise GraphError("E1043", message, "return them as values: a list of pairs")
     results = []
     for leaf in all_leaves(tree):
         if is_result(leaf):

@@ -120,6 +120,28 @@ def test_chains_are_trained_with_a_limit() -> None:
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize(("layer", "w", "x", "waiting"), [
+    (lambda x, w, i: x @ w, (64, 64), (8, 64), 2.3),
+    (lambda x, w, i: x @ (w.T if i % 2 else w), (64, 64), (8, 64), 3),
+    (lambda x, w, i: graph.conv2d(x, w, padding=1), (32, 32, 3, 3), (1, 32, 4, 4), 6),
+    (lambda x, w, i: x + w[np.arange(8) * 3 % 7 + i], (64, 64), (8, 64), 6),
+], ids=["products", "transposed", "convolutions", "rows"])  # fmt: skip
+def test_gradients_of_a_weight_are_added_as_they_come(layer: Any, w: Any, x: Any, waiting: float) -> None:
+    """A loop uses a weight 16 times: beside its values few arrays of the weight's size are alive at once."""
+    rng = np.random.default_rng(5)
+    w, x, along = rng.normal(size=w) * 0.1, rng.normal(size=x), rng.normal(size=w)
+
+    def total(w: Any, x: Any) -> Any:
+        for i in range(16):
+            x = np.tanh(layer(x, w, i))
+        return (x * x).sum()
+
+    slope, h = graph.grad(total), 1e-6
+    assert slope.explain(w, x).plan.peak <= 16 * x.nbytes + waiting * w.nbytes
+    difference = (total(w + h * along, x) - total(w - h * along, x)) / (2 * h)
+    np.testing.assert_allclose((slope(w, x) * along).sum(), difference, rtol=1e-6)
+
+
 def test_the_least_that_would_do() -> None:
     gradient = graph.grad(loss)
     ps = layers(4)

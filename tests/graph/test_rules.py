@@ -97,21 +97,31 @@ def test_a_pattern_becomes_its_other_side(rule) -> None:
     arrays = (X, Y)[: rule.count]
     (made,), (right,) = (rewritten([traced(side, *arrays)], rule.fast) for side in (rule.left, rule.right))
     assert len(topological_order(made)) <= len(topological_order(right))
+    if rule.fast:
+        left = traced(rule.left, *arrays)
+        assert [node.op for node in topological_order(*rewritten([left]))] == [
+            node.op for node in topological_order(left)
+        ]
 
 
 def test_rules_hold_modulo_a_prime() -> None:
     """Values and gradients of both sides of each pattern, of which all operations are those of a field."""
     rng, proved = np.random.default_rng(2), 0
-    for rule in PATTERNS:
-        inputs = [new_input((3, 4), np.dtype(float)) for _ in range(rule.count)]
-        sides = [side(*map(Array, inputs)).node for side in (rule.left, rule.right)]
+    for rule in PATTERNS * 2:
+        whole = rng.integers(1, 4, rng.integers(4))
+        shapes = [
+            tuple(map(int, np.where(rng.uniform(size=whole.size) < 0.3, 1, whole))) for _ in range(rule.count)
+        ]
+        inputs = [new_input(shape, np.dtype(float)) for shape in shapes]
+        left, right = (side(*map(Array, inputs)) for side in (rule.left, rule.right))
+        sides = [left.node, right.broadcast_to(left.shape).node]
         both = [[side, *compute_gradient(side, inputs)] for side in sides]
         if in_field([*both[0], *both[1]]):
             values = {node: elements(node.shape, rng) for node in inputs}
             for a, b in zip(*(evaluated(each, values) for each in both), strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=rule.name)
             proved += 1
-    assert proved >= 15
+    assert proved >= 2 * 15
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +284,35 @@ def test_convolution_and_batch_norm_become_one() -> None:
         "conv", "broadcast", "add", "broadcast", "maximum"
     ]  # fmt: skip
     assert [node.op for node in order if node.shape == shapes[1]] == ["input", "broadcast", "multiply"]
+
+
+def test_product_and_batch_norm_become_one() -> None:
+    def layer(x, w, mean, var, gamma, beta):
+        return np.maximum(graph.batch_norm(x @ w, mean, var, gamma, beta), 0)
+
+    shapes = [(4096, 32), (32, 64)] + [(64,)] * 4
+    (made,) = rewritten([layer(*(Array(new_input(shape, np.dtype("f"))) for shape in shapes)).node])
+    order = topological_order(made)
+    assert [node.op for node in order if node.shape == (4096, 64)] == [
+        "einsum", "broadcast", "add", "broadcast", "maximum"
+    ]  # fmt: skip
+
+
+def test_equal_nodes_are_one_and_needless_ones_none() -> None:
+    x = Array(new_input((3, 4), np.dtype(float)))
+    np.sin(x)
+    total = np.exp(x.T) + np.exp(x.transpose(1, 0)) * (np.cos(np.zeros(3)) + 1)
+    assert [node.op for node in topological_order(*rewritten([total.node]))].count("exp") == 1
+    assert not {"sin", "cos"} & {node.op for node in topological_order(*rewritten([total.node]))}
+
+
+def test_transposes_end_in_strides() -> None:
+    """Those in front of maps and products, and that of a product, are no kernels."""
+    x, w = np.ones((6, 5)), np.ones((7, 6))
+    plan = graph.jit(lambda x, w: (np.tanh(x.T) @ w.T).T * 2).explain(x, w).plan
+    assert [(group.kind, group.roots[0].op) for group in plan.fusion.groups] == [
+        ("map", "tanh"), ("contract", "multiply")
+    ]  # fmt: skip
 
 
 def test_enumeration_finds_what_is_marked_as_found() -> None:

@@ -4,6 +4,7 @@ import pickle
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,32 @@ def test_tangents_are_those_of_the_function_as_it_is() -> None:
     np.testing.assert_array_equal(graph.jvp(function, (X,), (X,))[0], X * 2)
     function.factor = 3.0
     np.testing.assert_array_equal(graph.jvp(function, (X,), (X,))[1], X * 3)
+
+
+class Slotted:
+    __slots__ = "x"
+
+    def __init__(self, x):
+        self.x = x
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (lambda k: {k: k + 1}, "cannot be keys of a dict"),
+        (lambda k: [{("noise", frozenset([k])): 1}], "cannot be keys of a dict"),
+        (lambda k: {"a": {k: k}.items()}, "returned in a dict_items"),
+        (lambda k: MappingProxyType({"a": k}), "returned in a mappingproxy"),
+        (lambda k: (Slotted(k), k), "returned in a Slotted"),
+    ],
+)
+def test_traced_arrays_stay_in_their_trace(program, said):
+    """A key of random numbers is an array like others: a value of the result, and no key of a dict."""
+    key = graph.random.key(3)
+    assert graph.jit(lambda k: {3: k})(key) == {3: key}
+    with pytest.raises(graph.GraphError, match=rf"test_traces.py:\d+: .*{said}") as caught:
+        graph.jit(program)(key)
+    assert caught.value.code == "E1043"
 
 
 def test_steps_need_an_optimizer() -> None:

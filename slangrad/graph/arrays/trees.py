@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Set, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, ValuesView
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeGuard, TypeVar, cast
@@ -59,11 +59,25 @@ def all_leaves(tree: object) -> list[object]:
     return [tree] if parts is None else [leaf for _, part in parts for leaf in all_leaves(part)]
 
 
+def all_keys(tree: object) -> list[object]:
+    """The keys of all dicts of a tree."""
+    keys = [*tree] if isinstance(tree, dict) else []
+    return keys + [key for _, part in parts_of(tree) or () for key in all_keys(part)]
+
+
 def hidden_in(leaf: object) -> list[object]:
-    """The contents of a leaf that is no tree: a set, the values of a dict, an object."""
+    """The contents of a leaf that is no tree: a set, a mapping, the values of a dict, an object."""
+    if isinstance(leaf, Mapping):
+        return all_leaves([*leaf.items()])
     if isinstance(leaf, Set | ValuesView | deque):
         return all_leaves([*leaf])
-    return all_leaves([*getattr(leaf, "__dict__", {}).values()])
+    slots = [getattr(leaf, name, None) for kind in type(leaf).__mro__ for name in _slots_of(kind)]
+    return all_leaves([*slots, *getattr(leaf, "__dict__", {}).values()])
+
+
+def _slots_of(kind: type) -> Iterable[str]:
+    slots: str | Iterable[str] = getattr(kind, "__slots__", ())
+    return [slots] if isinstance(slots, str) else slots
 
 
 def leaves_like(tree: object, like: object, wanted: Callable[[object], TypeGuard[L]]) -> list[L]:

@@ -21,6 +21,8 @@ MOST_LEAVES = 24
 MOST_OPS = 300
 LONGEST_ROW = 8192
 MOST_AHEAD = 100  # groups behind a sum of rows that are looked at for its kernel
+ADDITIVE = frozenset({"add", "subtract"})
+MOST_WAITING, LEAST_WAITING = 4, 4096  # products that a sum adds at once, and the bytes of each
 MOST_AFTER_SUM = 40  # operations of a map that ends a product
 Views = tuple[Node, ...]
 Seen = dict[tuple[Node, Views], None]
@@ -225,6 +227,8 @@ class Fusion:
     def _try_without(self, node: Node) -> bool:
         """Compute a node where it is read, if that is legal and costs less."""
         readers = list(self._readers[node])
+        if self._accumulates(node, readers):
+            return False
         self.stored.discard(node)
         try:
             regrouped = [(root, self._collected(root)) for root in readers]
@@ -243,6 +247,29 @@ class Fusion:
         for source in self._groups.pop(node).reads:
             self._readers[source].pop(node, None)
         return True
+
+    def _accumulates(self, node: Node, readers: Sequence[Node]) -> bool:
+        """Whether a sum is stored for the sum that reads it, so that fewer terms wait in memory: the products of all
+        uses of one weight. If both end a product, this takes no time, since a kernel ends one product only."""
+        if node.op not in ADDITIVE or len(readers) != 1 or readers[0].op not in ADDITIVE:
+            return False
+        terms = [self._waiting(root) for root in (node, *readers)]
+        if all(
+            any(leaf.layout.is_dense and kind_of(leaf.node) == "contract" for leaf in part) for part in terms
+        ):
+            return True
+        return node.nbytes >= LEAST_WAITING and sum(map(len, terms)) > MOST_WAITING
+
+    def _waiting(self, root: Node) -> list[ArrayRead]:
+        """The products and scatters of its size that a sum alone reads: they wait in memory for the last of them."""
+        return [
+            leaf
+            for leaf in self._groups[root].leaves
+            if kind_of(leaf.node) in ("contract", "scatter")
+            and leaf.node.size == root.size
+            and leaf.node not in self.outputs
+            and [*self._readers[leaf.node]] == [root]
+        ]
 
     def seconds_of(self, group: Group) -> float:
         work = group.work
