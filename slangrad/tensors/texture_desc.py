@@ -229,8 +229,8 @@ class TextureViewDesc:
 
 @dataclass(frozen=True, slots=True)
 class SubresourceLayout:
-    """A level of one layer in the memory of a buffer: width, height and depth in texels (a uint3); the bytes from a
-    texel to the next one in x, y and z; all bytes; texels of a block; the number of rows."""
+    """A level of one layer in the memory of a buffer. `size`: width, height and depth in texels (a uint3). The pitches
+    are the bytes from a texel to the next one in x, y and z."""
 
     size: HostValue
     col_pitch: int
