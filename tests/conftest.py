@@ -25,7 +25,7 @@ from tests.runtime.fake_cuda import fake_gpu
 os.environ.setdefault("SLANGRAD_VERIFY", "1")
 os.environ.setdefault("SLANGRAD_CACHE", "off")
 
-# Some hundred processes that tests start import the package: the first one leaves its byte code to the others.
+# Processes that tests start import the package: the first one leaves its byte code to the others.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Shells start what runs in the background with SIGINT ignored; tests and the processes they start send it.

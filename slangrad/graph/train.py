@@ -96,10 +96,10 @@ if TYPE_CHECKING:
 class WorkerSettings:
     """How workers share a step, as `train` takes it."""
 
-    mesh: Mesh = ONE
-    partition: str | None = None
-    links: Links | str | Path | None = None
-    microbatches: int | None = None
+    mesh: Mesh
+    partition: str | None
+    links: Links | str | Path | None
+    microbatches: int | None
 
 
 class Step:

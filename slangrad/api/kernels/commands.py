@@ -27,6 +27,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, MemoryRegion
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.element_types import numpy_layout
 from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
@@ -255,12 +256,9 @@ class CommandEncoder(_Recording):
         """Copy bytes of a buffer to texels: the reverse of `copy_texture_to_buffer`, with its errors."""
         texels = self._texels("copy_buffer_to_texture", dst, dst_layer, dst_mip, dst_offset, extent)
         rows = self._rows("src", src, src_offset, src_size, src_row_pitch, texels)
-        like = texels.numbers()
-        self.record(
-            lambda: texels.put_numbers(
-                src.runtime.read(rows).reshape(-1).view(like.dtype).reshape(like.shape)
-            )
-        )
+        dtype, channels = numpy_layout(texels.element_type)
+        shape = (*texels.shape, *channels)
+        self.record(lambda: texels.put_numbers(src.runtime.read(rows).reshape(-1).view(dtype).reshape(shape)))
 
     def _texels(
         self, name: str, texture: Texture, layer: int, mip: int, offset: HostValue, extent: HostValue
