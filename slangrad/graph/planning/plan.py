@@ -20,7 +20,16 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import MachineRates
-from slangrad.graph.ir.devices import array_of, is_on_host, lent, on_device, overwrite, places_of
+from slangrad.graph.ir.devices import (
+    LoopArray,
+    array_of,
+    is_on_host,
+    lent,
+    loop_array,
+    on_device,
+    overwrite,
+    places_of,
+)
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
@@ -122,7 +131,7 @@ class Plan:
         if foreign:
             message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
-        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
+        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts, not is_on_host(device))
         choose = choose or chooser(device, consistent, Plan)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
@@ -444,7 +453,7 @@ class Plan:
         loop, body = step.loop, self.bodies[step.loop]
 
         def bind(memory: Memory) -> Call:
-            arrays = [array_of(self._seen(part, memory), part.layout) for part in step.parts]
+            arrays = [loop_array(self._seen(part, memory), part.layout.shape) for part in step.parts]
             results = dict(zip(step.results, arrays[len(step.reads) :], strict=True))
             return partial(loop.run, body, arrays, results)
 
@@ -461,10 +470,9 @@ class Plan:
 
         return bind
 
-    def array(self, node: Node) -> np.ndarray:
+    def array(self, node: Node) -> LoopArray:
         """The memory of an input or output of a body."""
-        array = array_of(self._holders[node])
-        return array[: node.size].reshape(node.shape)
+        return loop_array(self._holders[node], node.shape)
 
     def repeat(self) -> None:
         """Run the body."""
