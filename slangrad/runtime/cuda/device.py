@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from slangrad.base.late import loaded_torch
+from slangrad.base.lazy import loaded_torch
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.arena import BLOCKS, Arena, PartialSums

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from slangrad.base.late import loaded_torch
+from slangrad.base.lazy import loaded_torch
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.runtime.cuda.driver import Driver
 from slangrad.runtime.device import CaptureError
