@@ -100,6 +100,11 @@ def loop_array(tensor: spy.Tensor, shape: Shape) -> LoopArray:
     return array if array.shape == shape else array[: prod(shape)].reshape(shape)
 
 
+def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
+    """Memory of the widest numbers: a tensor has less than 2^31 elements."""
+    return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
+
+
 def places_of(tensor: spy.Tensor, dtype: DType) -> np.ndarray:
     """An array over the addresses of numbers, which is never read."""
     return np.asarray(_Places(tensor, dtype))

@@ -20,16 +20,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import MachineRates
-from slangrad.graph.ir.devices import (
-    LoopArray,
-    array_of,
-    is_on_host,
-    lent,
-    loop_array,
-    on_device,
-    overwrite,
-    places_of,
-)
+from slangrad.graph.ir.devices import arena_of, array_of, is_on_host, lent, loop_array, on_device, overwrite
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
@@ -62,6 +53,7 @@ from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:
     from slangrad.graph.calls import SlangCall
+    from slangrad.graph.ir.devices import LoopArray
     from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.connections.links import Pending
 
@@ -316,7 +308,7 @@ class Plan:
     def _refuse_overlap(self, memory: Memory) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
         written = {*self._taken.values(), *self._copied.values()}
-        refuse_overlap({node: places_of(memory[node], node.dtype) for node in self._near}, written)
+        refuse_overlap({node: memory[node] for node in self._near}, written)
 
     # --- steps
 
@@ -599,8 +591,3 @@ class Plan:
 def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]) -> None:
     for module in [*modules.values()][:1]:
         module.compile_all(calls)  # those of all modules
-
-
-def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
-    """Memory of the widest numbers: a tensor has less than 2^31 elements."""
-    return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
