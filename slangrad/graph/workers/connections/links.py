@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_store
 
 from slangrad.graph.ir.errors import GraphError
@@ -51,8 +51,8 @@ def connected(mesh: Mesh, timeout: float | None, caller: str) -> tuple[dict[str,
     for group in groups.values():  # their ends would wait for collectives that never end
         pythonapi.Py_IncRef(py_object(group))
     stage = f", stage {mesh.stage} of {mesh}" if mesh.stages > 1 else ""  # another mesh may have others in it
-    links = {name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()}
-    return links, Link(ALL, ALL, dist.group.WORLD, device_mesh, watch), watch
+    links = {name: Link(name, f"{name}{stage}", group, watch) for name, group in groups.items()}
+    return links, Link(ALL, ALL, dist.group.WORLD, watch), watch
 
 
 def _watch(rank: int, timeout: float | None) -> Watch:
@@ -76,7 +76,6 @@ class Link:
     over: str
     sequence: str
     group: dist.ProcessGroup
-    device_mesh: DeviceMesh
     watch: Watch
     _sent: Queue = field(default_factory=lambda: Queue("slangrad-sends"))
     _received: Queue = field(default_factory=lambda: Queue("slangrad-receives"))
