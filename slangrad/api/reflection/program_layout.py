@@ -42,7 +42,7 @@ from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout, round_up
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostVector, vector_class
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.protocol.spelling import parse_generic_signature, spell
 from slangrad.marshal.reflection.model import BLOCKS, InMemory
 from slangrad.marshal.reflection.type_kinds import ShapeKind, TypeKind

@@ -29,8 +29,8 @@ from slangrad.check.reflect import FunctionView, ParameterView, Reflection, writ
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import COMPONENTS
-from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.protocol.spelling import namespaces_of, spell, spell_argument, spell_on_page
 from slangrad.marshal.protocol.type_map import HostTypeMap
 from slangrad.syntax import ast

@@ -27,7 +27,7 @@ from slangrad.call.plans.geometry import Loops
 from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Lattice, Shape, Values, injective, lattice_of, span_of
-from slangrad.marshal.protocol.marshal import Leaf
+from slangrad.marshal.protocol.nodes import Leaf
 from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 

@@ -20,22 +20,11 @@ from slangrad.marshal.containers.memory import GIVEN, TAKEN, TEXTURE_ACCESS, Con
 from slangrad.marshal.containers.whole import shared_gradient
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
-from slangrad.marshal.protocol.marshal import (
-    BACKWARD,
-    HIGHER,
-    PRIMAL,
-    TANGENT,
-    BoundNode,
-    Find,
-    Finder,
-    KernelParameter,
-    Leaf,
-    ProgramTypes,
-    Role,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Find, Finder, KernelParameter, Leaf
 from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT, Role
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.elements.element_types import slang_name
 from slangrad.tensors.textures.formats import TexelForm
