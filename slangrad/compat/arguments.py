@@ -40,8 +40,8 @@ from slangrad.marshal.protocol.marshal import (
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.reflection.buffer_cursor import BufferCursor
 from slangrad.marshal.simple.plain import refuse_writes
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.reflection.slang_layout import SlangProgramLayout

@@ -17,7 +17,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad import CallError
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process.warn import warn
 from slangrad.graph.arrays.array import Array, checked_type, lifted
 from slangrad.graph.arrays.captured import Counting, assumptions
@@ -54,7 +54,7 @@ from slangrad.graph.output.explain import PlanExplanation
 from slangrad.graph.planning.plan import Plan, Settings
 from slangrad.graph.planning.recompute import bytes_in
 
-TORCH = Late("slangrad.graph.torch_bridge")
+TORCH = LazyModule("slangrad.graph.torch_bridge")
 
 MOST_PLANS = 64
 P = TypeVar("P")

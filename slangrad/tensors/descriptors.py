@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.tensors.buffer import Buffer, BufferUsage
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.tensors.textures import Texture
+    from slangrad.tensors.textures.texture import Texture
 
 
 class DescriptorHandleType(Enum):

@@ -7,6 +7,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph.ir.devices import array_of
 from tests.runtime.fake_cuda import fake_gpu
 
 
@@ -109,13 +110,49 @@ def test_torch_tensors_of_the_host(device):
     torch.testing.assert_close(found, (2 * x).sum(0))
 
 
-def test_what_runs_on_the_cpu_only(device, cpu):
-    def summed(xs):
-        return graph.scan(lambda total, x: (total + x, total), np.float32(0) * xs[0], xs)[0]
+def recurrent(w, h, xs):
+    """A carry of two arrays, one of integers, rows of views, numbers that all steps read, and an array from outside."""
 
-    with pytest.raises(
-        graph.GraphError, match=r"E1043.*graph\.scan and exchanges of workers run on the CPU only"
-    ):
-        graph.jit(summed, device=device)(*on(device, numbers(300)))
+    def step(carry, x):
+        h = np.tanh(carry["h"] @ w + x) * np.float32(0.5)
+        return {"h": h, "n": carry["n"] + 1}, (h[:2] * carry["n"], x)
+
+    last, (y, z) = graph.scan(step, {"h": h, "n": np.int64(0)}, xs[::2].T)
+    return last["h"], last["n"], y, z
+
+
+def test_loops(device, cpu):
+    """Values, and gradients by all inputs. Rows of elements that have gaps are copied first."""
+    arrays = numbers(3, 3), numbers(3, seed=1), numbers(6, 4, seed=2)
+
+    def loss(w, h, xs):
+        last, _, y, z = recurrent(w, h, xs)
+        return (last**2).sum() + (np.sin(y) * z[:, :2]).sum()
+
+    for f in (recurrent, graph.grad(loss, argnums=(0, 1, 2))):
+        ours, expected = (graph.jit(f, device=d)(*on(d, *arrays)) for d in (device, cpu))
+        for a, b in zip(ours, expected, strict=True):
+            assert a.device is device and tuple(a.shape) == tuple(b.shape)
+            np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=2e-5, atol=1e-6)
+
+
+def test_loops_in_loops_and_without_steps(device):
+    def total(x):
+        inner = lambda a, b: (a * np.cos(b), None)
+        return graph.scan(lambda c, _: (graph.scan(inner, c, x)[0] + 1, c), x[0], length=3)
+
+    x = numbers(4)
+    for ours, expected in zip(graph.jit(total, device=device)(x), total(x), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    running = graph.jit(lambda c, x: graph.scan(lambda c, x: (c + x, c * x), c, x), device=device)
+    last, rows = running(x[0], x[:0])
+    assert last == x[0] and rows.shape == (0,)
+    last, rows = running(numbers(0), numbers(2, 0))
+    assert last.shape == (0,) and rows.shape == (2, 0)
+
+
+def test_what_runs_on_the_cpu_only(device, cpu):
     with pytest.raises(graph.GraphError, match=r"E1022.*another device"):
         graph.jit(lambda x, y: x + y)(*on(device, numbers(3)), *on(cpu, numbers(3)))
+    with pytest.raises(graph.GraphError, match=r"E1043.*exchanges of workers run on the CPU only"):
+        array_of(*on(device, numbers(3)))

@@ -14,14 +14,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from slangrad.call.binding.bind import BoundArgument
-from slangrad.call.binding.request import RESULT
+from slangrad.call.binding.call_request import RESULT
 from slangrad.call.caller import InspectedCall
 from slangrad.call.plans.packing import Compiled
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
 from slangrad.marshal.reflection.slang_type import SlangType
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.functional.function import Function

@@ -24,7 +24,7 @@ from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.simple.enums import EnumValue, holds
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device

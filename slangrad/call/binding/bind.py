@@ -14,10 +14,10 @@ from math import prod
 
 from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.binding.broadcast import align_right, call_dimensions
+from slangrad.call.binding.call_request import RESULT
 from slangrad.call.binding.launchable import Launchable, LeafSource
 from slangrad.call.binding.mapping import MAPPED
 from slangrad.call.binding.program import FoundFunction, ModuleTypes
-from slangrad.call.binding.request import RESULT
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from slangrad.call.binding import mapping
 from slangrad.call.binding.bind import Binding, bind_call, set_group
+from slangrad.call.binding.call_request import RESULT, CallRequest, CallSettings
 from slangrad.call.binding.program import CallCandidate, ModuleTypes, conformance_of
 from slangrad.call.binding.receivers import declared_instead, idle_call
-from slangrad.call.binding.request import RESULT, CallRequest, CallSettings
 from slangrad.call.binding.resolve import Arguments, resolve
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import global_leaf

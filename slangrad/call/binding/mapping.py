@@ -18,7 +18,7 @@ from slangrad.marshal.composed.structs import DictMarshal
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import converts
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 TYPE_ENTRY = "$type"
 FindType = Callable[[HostValue], Type | None]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from slangrad.base.page_words import rooted
+from slangrad.call.binding.call_request import Named
 from slangrad.call.binding.module_index import reachable
-from slangrad.call.binding.request import Named
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.types import (
@@ -35,7 +35,7 @@ from slangrad.marshal.protocol.spelling import namespaces_of, spell, spell_argum
 from slangrad.marshal.protocol.type_map import HostTypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
-from slangrad.tensors.element_types import element_type
+from slangrad.tensors.elements.element_types import element_type
 
 THIS = "_this"
 Imports = Callable[[], tuple[str, ...]]

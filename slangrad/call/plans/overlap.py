@@ -28,7 +28,7 @@ from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Lattice, Shape, Values, injective, lattice_of, span_of
 from slangrad.marshal.protocol.marshal import Leaf
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 MOST_WORK = 100_000

@@ -22,8 +22,8 @@ from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from slangrad.base.late import Late
-from slangrad.call.binding.request import CallRequest, CallSettings, settings_key
+from slangrad.base.lazy import LazyModule
+from slangrad.call.binding.call_request import CallRequest, CallSettings, settings_key
 from slangrad.call.caller import Caller
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slangrad.call.sessions import SessionGeneration
     from slangrad.check.reflect import ParameterView
 
-FRONT = Late("slangrad.call.front")
+FRONT = LazyModule("slangrad.call.front")
 NAME = "gradients"
 Slots = list[tuple[tuple[object, ...], TorchSlot]]  # each with the path of its derivative
 

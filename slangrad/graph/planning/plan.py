@@ -20,7 +20,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import MachineRates
-from slangrad.graph.ir.devices import array_of, is_on_host, lent, on_device, overwrite, places_of
+from slangrad.graph.ir.devices import arena_of, array_of, is_on_host, lent, loop_array, on_device, overwrite
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
@@ -53,6 +53,7 @@ from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:
     from slangrad.graph.calls import SlangCall
+    from slangrad.graph.ir.devices import LoopArray
     from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.connections.links import Pending
 
@@ -122,7 +123,7 @@ class Plan:
         if foreign:
             message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
-        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
+        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts, not is_on_host(device))
         choose = choose or chooser(device, consistent, Plan)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
@@ -307,7 +308,7 @@ class Plan:
     def _refuse_overlap(self, memory: Memory) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
         written = {*self._taken.values(), *self._copied.values()}
-        refuse_overlap({node: places_of(memory[node], node.dtype) for node in self._near}, written)
+        refuse_overlap({node: memory[node] for node in self._near}, written)
 
     # --- steps
 
@@ -444,7 +445,7 @@ class Plan:
         loop, body = step.loop, self.bodies[step.loop]
 
         def bind(memory: Memory) -> Call:
-            arrays = [array_of(self._seen(part, memory), part.layout) for part in step.parts]
+            arrays = [loop_array(self._seen(part, memory), part.layout.shape) for part in step.parts]
             results = dict(zip(step.results, arrays[len(step.reads) :], strict=True))
             return partial(loop.run, body, arrays, results)
 
@@ -461,10 +462,9 @@ class Plan:
 
         return bind
 
-    def array(self, node: Node) -> np.ndarray:
+    def array(self, node: Node) -> LoopArray:
         """The memory of an input or output of a body."""
-        array = array_of(self._holders[node])
-        return array[: node.size].reshape(node.shape)
+        return loop_array(self._holders[node], node.shape)
 
     def repeat(self) -> None:
         """Run the body."""
@@ -591,8 +591,3 @@ class Plan:
 def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]) -> None:
     for module in [*modules.values()][:1]:
         module.compile_all(calls)  # those of all modules
-
-
-def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
-    """Memory of the widest numbers: a tensor has less than 2^31 elements."""
-    return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")

@@ -41,7 +41,7 @@ from slangrad.marshal.protocol.marshal import (
 )
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.plain import Uniform, refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # values that are a few numbers on the host before the call
 

@@ -27,7 +27,7 @@ from slangrad.marshal.protocol.patterns import from_value
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.simple.enums import EnumValue
 from slangrad.marshal.simple.plain import bind_plain, refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 # fmt: off
 _GOES_TO: dict[type, tuple[str, ...]] = {

@@ -51,7 +51,7 @@ from slangrad.marshal.protocol.marshal import (
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.simple.enums import names_in
 from slangrad.marshal.simple.plain import bind_plain, refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become

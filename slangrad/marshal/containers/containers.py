@@ -28,7 +28,7 @@ from slangrad.marshal.protocol.marshal import (
 )
 from slangrad.marshal.protocol.patterns import consumed, from_elements, with_sizes
 from slangrad.marshal.simple.enums import enum_inside
-from slangrad.tensors.element_types import slang_name
+from slangrad.tensors.elements.element_types import slang_name
 
 ELEMENTS, CONVERTED = "elements", "converted"
 

@@ -37,10 +37,10 @@ from slangrad.marshal.protocol.marshal import (
 )
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.spelling import spell_on_page
-from slangrad.tensors.element_types import slang_name
-from slangrad.tensors.formats import TexelForm
-from slangrad.tensors.texture_desc import KINDS
-from slangrad.tensors.textures import Texture
+from slangrad.tensors.elements.element_types import slang_name
+from slangrad.tensors.textures.formats import TexelForm
+from slangrad.tensors.textures.texture import Texture
+from slangrad.tensors.textures.texture_desc import KINDS
 
 TEXTURE = "texture"
 WRITTEN = "RW"

@@ -47,9 +47,9 @@ from slangrad.marshal.protocol.marshal import (
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.enums import Names, named, names_in
 from slangrad.marshal.simple.plain import mapped, plain_setter
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.torch_types import is_torch_type
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import is_torch_type
 
 
 class ValueRef:

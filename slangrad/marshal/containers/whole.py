@@ -46,7 +46,7 @@ from slangrad.marshal.protocol.marshal import (
 from slangrad.marshal.protocol.patterns import consumed, from_elements, value_matches
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.indices import INDEX_TYPES
-from slangrad.tensors.shape import MOST_ELEMENTS
+from slangrad.tensors.elements.shape import MOST_ELEMENTS
 
 WHOLE = "whole"
 EVEN, UNEVEN = "e", "u"

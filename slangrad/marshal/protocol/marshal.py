@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, TypedDict
 from slangrad.check.model.types import GenericArgument, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.footprint import Footprint, Shape, Values, injective
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
 HIGHER = "hvp"  # derivatives of `bwds` in a direction

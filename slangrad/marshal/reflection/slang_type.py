@@ -16,7 +16,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.records import record
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Nominal, Type, is_abstract
@@ -39,9 +39,9 @@ from slangrad.marshal.reflection.model import (
     scalar_type_of,
     sizes_of,
 )
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.shape import Shape
 
-TEXTURE_WORDS = Late("slangrad.tensors.texture_desc")
+TEXTURE_WORDS = LazyModule("slangrad.tensors.textures.texture_desc")
 
 
 class SlangType:

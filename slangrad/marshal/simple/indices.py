@@ -42,7 +42,7 @@ from slangrad.marshal.protocol.marshal import (
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.generators import CallIdArg, GridArg, RandFloatArg, ThreadIdArg, WangHashArg
 from slangrad.marshal.simple.plain import refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
 MOST_CALLS = 1 << 31

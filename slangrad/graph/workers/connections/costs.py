@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import new_input
@@ -39,7 +39,7 @@ TURNS, FEW_TURNS = 15, 5
 OVERLAPPED = 1 << 23  # bytes of the collective that runs beside products
 PARAMETERS = 9  # of the larger of two steps by which the time of Python is measured
 CALLER = "measure_links"
-TRAIN = Late("slangrad.graph.train")
+TRAIN = LazyModule("slangrad.graph.train")
 SIDE, LENGTH = 512, 1 << 22  # of the matrices and the array by which kernels are measured
 
 

@@ -19,7 +19,7 @@ from math import inf, prod
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Node, Shape, key_of, topological_order
 from slangrad.graph.ir.ops import base_of, is_view
@@ -35,8 +35,8 @@ from slangrad.graph.workers.sharding.propagate import Sharding, of_one_part, pro
 from slangrad.graph.workers.sharding.step_graph import TrainedVariable
 from slangrad.graph.workers.stages.layers import ONE_STAGE, Layers
 
-SCIPY = Late("scipy.optimize")
-SPARSE = Late("scipy.sparse")
+SCIPY = LazyModule("scipy.optimize")
+SPARSE = LazyModule("scipy.sparse")
 SOLVER = {"time_limit": 8.0, "mip_rel_gap": 1e-4}
 ROUNDS = (None, 6, 3, 1, 0)  # of neighbors that make clusters different; None: no two are one
 LARGEST = 20000  # pairs in a program

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import slangrad as spy
+from slangrad.graph.ir.devices import arena_of
 from slangrad.graph.ir.errors import MemoryLimitError
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.lowering.choose import Choose, chooser, of_first
-from slangrad.graph.planning.plan import Plan, arena_of
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, STAGES
 from slangrad.graph.workers.sharding.buckets import most_copied

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import PRIMAL, Marshal
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 RESULT, THREADS, APPEND = CALL_WORDS = (
     "_result",

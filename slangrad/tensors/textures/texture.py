@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.types import U32
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, as_source
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import derivative_type, numpy_layout, slang_name
-from slangrad.tensors.formats import PACKED, Format, blue_first, channels, get_format_info
-from slangrad.tensors.shape import check_count
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import derivative_type, numpy_layout, slang_name
+from slangrad.tensors.elements.shape import check_count
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.texel_numbers import decoded, encoded
-from slangrad.tensors.texture_desc import (
+from slangrad.tensors.textures.formats import PACKED, Format, blue_first, channels, get_format_info
+from slangrad.tensors.textures.texel_numbers import decoded, encoded
+from slangrad.tensors.textures.texture_desc import (
     ALL_LAYERS,
     ALL_MIPS,
     KINDS,
@@ -46,13 +46,13 @@ from slangrad.tensors.texture_desc import (
     shapes_of,
 )
 
-VECTORS = Late("slangrad.marshal.host.vectors")
-BITMAPS = Late("slangrad.images.bitmap")
+VECTORS = LazyModule("slangrad.marshal.host.vectors")
+BITMAPS = LazyModule("slangrad.images.bitmap")
 if TYPE_CHECKING:
     from slangrad.tensors import descriptors as DESCRIPTORS
     from slangrad.tensors.descriptors import DescriptorHandle
 else:
-    DESCRIPTORS = Late("slangrad.tensors.descriptors")
+    DESCRIPTORS = LazyModule("slangrad.tensors.descriptors")
 
 
 class Texture:
@@ -105,7 +105,7 @@ class Texture:
         return f"Texture({self.type.name}, {self.format.name}, {sizes}, {self.mip_count} levels)"
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise import_module("slangrad.absent").missing("'Texture'", name)
+        raise import_module("slangrad.missing_names").missing("'Texture'", name)
 
     # --- Facts ---
 
