@@ -182,7 +182,7 @@ class TextureLeaf(Leaf):
         )
 
     def finders(self) -> list[Finder]:
-        finders: list[Finder] = [(self.name, 0, attrgetter("address"))]
+        finders: list[Finder] = [(self.name, 0, attrgetter("base_address"))]
         for at, part in enumerate(self.slots, start=1):
             if part:
                 finders.append((self.name, at, ADDRESSES[part]))
@@ -191,12 +191,12 @@ class TextureLeaf(Leaf):
 
 FIELDS = ("_taken", "_given")
 _GRADIENTS = {TAKEN: attrgetter("_grad_in"), GIVEN: attrgetter("_grad_out")}
-ADDRESSES = {TAKEN: attrgetter("_grad_in.address"), GIVEN: attrgetter("_grad_out.address")}
+ADDRESSES = {TAKEN: attrgetter("_grad_in.base_address"), GIVEN: attrgetter("_grad_out.base_address")}
 
 
 def _memory(texture: Texture) -> StridedMemory:
     return StridedMemory(
-        texture.address,
+        texture.base_address,
         (texture.texel_count * texture.texels.element_size,),
         (1,),
         1,
@@ -206,8 +206,7 @@ def _memory(texture: Texture) -> StridedMemory:
 
 def scalars_of(texture: Texture, element: object) -> list[int]:
     """The scalars of a texture without derivatives in an argument block, for a parameter with such texels."""
-    return [texture.address, 0, 0, texture.texel_count, texture.format_code(element),
-            *texture.texels.shape, texture.mip_count]  # fmt: skip
+    return texture.scalars(texture.format_code(element))
 
 
 def bind(way: Way, spot: Spot, contents: Contents, form: TexelForm, described: str) -> BoundNode:
