@@ -24,8 +24,8 @@ from slangrad.call.plans.plan import CallPlan, FixedLaunch
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.host.records import as_fields
-from slangrad.marshal.protocol.marshal import BACKWARD, REVERSE
 from slangrad.marshal.protocol.patterns import open_dimensions
+from slangrad.marshal.protocol.roles import BACKWARD, REVERSE
 from slangrad.marshal.registry import KEYS, Wrappers, holds_objects, is_struct, marshal_of, unwrap, update
 from slangrad.tensors.elements.conversion import HostValue
 

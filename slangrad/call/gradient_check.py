@@ -24,7 +24,7 @@ from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL
+from slangrad.marshal.protocol.roles import BACKWARD, PRIMAL
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor

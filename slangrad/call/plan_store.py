@@ -27,7 +27,7 @@ from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
 from slangrad.tensors.elements.element_types import dtype_text
 

@@ -24,6 +24,7 @@ from slangrad.graph.ir.errors import GraphError, explained
 from slangrad.graph.ir.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ir.ops import Bundle, base_of
 from slangrad.graph.lowering.choose import Choose
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import is_traced, is_value, pullback
 
@@ -120,7 +121,7 @@ class ScanLoop:
     def body(self, device: spy.Device, results: Iterable[int], choose: Choose) -> Plan:
         """The plan of one step."""
         outputs = [self.outputs[k] for k in self.needed(results)]
-        return Plan(outputs, self.inputs, device, is_body=True, choose=choose)
+        return Plan(outputs, self.inputs, device, PlanOptions(is_body=True, choose=choose))
 
     def run(self, body: Plan, inputs: Sequence[LoopArray], results: dict[int, LoopArray]) -> None:
         """Run a plan of the needed outputs over memory of `inputs`, into that of `results`."""

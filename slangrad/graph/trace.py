@@ -51,7 +51,8 @@ from slangrad.graph.ir.values import (
     shape_of,
 )
 from slangrad.graph.output.explain import PlanExplanation
-from slangrad.graph.planning.plan import Plan, Settings
+from slangrad.graph.planning.options import PlanOptions, Settings
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.planning.recompute import bytes_in
 
 TORCH = LazyModule("slangrad.graph.torch_bridge")
@@ -232,7 +233,8 @@ class _Traced:
         device = jitted.device or _device_of(call.arrays)
         self._wrap = wrap_of(call.arrays)
         self.result, inputs, outputs = traced(jitted.function, call)
-        self.plan = Plan(outputs, inputs, device, layouts_of(inputs, call.arrays), **jitted.settings)
+        options = PlanOptions(layouts_of(inputs, call.arrays), **jitted.settings)
+        self.plan = Plan(outputs, inputs, device, options)
 
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
         tensors = self.plan.run(arrays)

@@ -33,7 +33,9 @@ from slangrad.marshal.containers.memory import (
 )
 from slangrad.marshal.containers.tensor_views import ViewFamily, ViewTensor
 from slangrad.marshal.containers.whole import Family, WholeTensor
-from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
+from slangrad.marshal.protocol.nodes import StreamSpec
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import Role
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of

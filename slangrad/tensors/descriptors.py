@@ -145,10 +145,9 @@ def _texels(texture: Texture) -> tuple[HostValue, ...]:
     """The struct of a texture: the format of `struct`, and its numbers."""
     if texture.grad_in is not None or texture.grad_out is not None:
         raise ValueError("descriptor_handle: texels behind a handle are constants; use texture.detach()")
-    shape, levels = texture.texels.shape, texture.mip_count
     code = LONG.get(texture.format.name, texture.form.code)
-    numbers = (texture.address, 0, 0, texture.texel_count, code, *shape, levels)
-    return f"QQQII{len(shape)}II", *numbers
+    numbers = texture.scalars(code)
+    return f"QQQ{len(numbers) - 3}I", *numbers
 
 
 # --- The kinds of a handle's type in Slang ---

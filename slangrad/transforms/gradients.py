@@ -24,7 +24,7 @@ from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, TANGENT
 from slangrad.marshal.registry import holds_objects, unwrap
 from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.elements.conversion import HostValue

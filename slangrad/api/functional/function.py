@@ -31,7 +31,7 @@ from slangrad.call.plans.packing import Compiled
 from slangrad.call.repeated import RenewedCaller, RepeatedCall, SameCall
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
+from slangrad.marshal.protocol.roles import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.registry import launched_argument, unwrap
 from slangrad.missing_names import missing

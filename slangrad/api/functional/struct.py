@@ -19,7 +19,7 @@ from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import near
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
-from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.reflection.slang_type import SlangType

@@ -29,7 +29,7 @@ from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
 from slangrad.ir.data import types as ir
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 
 if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession

@@ -18,7 +18,9 @@ from slangrad.call.binding.resolve import Arguments, resolve
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import global_leaf
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.protocol.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
+from slangrad.marshal.protocol.marshal import Marshal, Spot
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import PRIMAL, REVERSE, Role
 
 CALL_SHAPE = "CallShapeInfo"  # functions of the library about the place of a call (std/call_shape.slang)
 MOST_DIMENSIONS = 16

@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import PRIMAL, Marshal
+from slangrad.marshal.protocol.marshal import Marshal
+from slangrad.marshal.protocol.roles import PRIMAL
 from slangrad.tensors.elements.conversion import HostValue
 
 RESULT, THREADS, APPEND = CALL_WORDS = (

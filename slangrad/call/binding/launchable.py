@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from slangrad.marshal.composed.results import CreatedResult
-from slangrad.marshal.protocol.marshal import Leaf
+from slangrad.marshal.protocol.nodes import Leaf
 from slangrad.tensors.elements.conversion import HostValue
 
 SHAPE = "shape"  # the kernel's parameter with the sizes of its loops

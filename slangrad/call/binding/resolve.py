@@ -28,7 +28,8 @@ from slangrad.call.binding.program import (
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import BoundVariableException, ResolveException
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Marshal, Way
+from slangrad.marshal.protocol.marshal import Marshal, Way
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT
 
 MOST_COMBINATIONS = 256
 

@@ -37,7 +37,7 @@ from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import makes_rows
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
-from slangrad.marshal.protocol.marshal import Leaf, Setter
+from slangrad.marshal.protocol.nodes import Leaf, Setter
 from slangrad.marshal.registry import key_of
 from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError

@@ -29,7 +29,8 @@ from slangrad.marshal.composed import results
 from slangrad.marshal.containers.memory import memory_of_torch
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import REVERSE, TANGENT, Leaf
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import REVERSE, TANGENT
 from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.elements.conversion import AnyArray, HostValue
 from slangrad.tensors.elements.torch_types import leave_out_of_graphs

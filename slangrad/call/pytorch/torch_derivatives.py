@@ -31,7 +31,8 @@ from slangrad.call.pytorch.torch_sites import Arrange, TorchSite, TorchSlot
 from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BoundNode, Composite, Leaf, ProgramTypes
+from slangrad.marshal.protocol.nodes import BoundNode, Composite, Leaf
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 if TYPE_CHECKING:

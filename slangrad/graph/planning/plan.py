@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from math import prod
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of
 from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
-from slangrad.graph.lowering.choose import Choose, MeasuredChoice, chooser
+from slangrad.graph.lowering.choose import MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
 from slangrad.graph.lowering.places import place_products
@@ -46,6 +46,7 @@ from slangrad.graph.lowering.steps import (
     TemporaryMemory,
 )
 from slangrad.graph.planning.memory import bytes_of, refuse_overlap
+from slangrad.graph.planning.options import DEFAULTS, PlanOptions
 from slangrad.graph.planning.ready import MOST_REPLAYED, Call, Memory, ReadyRun, launches_of
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
@@ -66,38 +67,16 @@ MOST_BOUND = 4  # calls of one step that are kept, each bound to other memory
 MOST_READY = 8  # runs over the same memory as before, for which a plan keeps the calls of all steps
 
 
-class Settings(TypedDict, total=False):
-    """What `jit` and `train` say about plans."""
-
-    memory: int | None
-    consistent: str | None
-    fast_math: bool
-
-
 class Plan:
-    """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
-    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; `copies` of them in another order, as
-    products read them, are made once and kept.
-    `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
-    computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
-    MemoryLimitError (E1047) where nothing helps."""
+    """`inputs`: the nodes of the arguments of `run`. MemoryLimitError (E1047) where values do not fit into the memory
+    of the options."""
 
     def __init__(
         self,
         outputs: Sequence[Node],
         inputs: Sequence[Node],
         device: spy.Device,
-        layouts: dict[Node, StridedLayout] | None = None,
-        fused: bool = True,
-        in_place: Mapping[Node, Node] | None = None,
-        is_body: bool = False,
-        fixed: Collection[Node] = (),
-        memory: int | None = None,
-        held: int = 0,
-        choose: Choose | None = None,
-        consistent: str | None = None,
-        fast_math: bool = False,
+        options: PlanOptions = DEFAULTS,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
@@ -105,28 +84,31 @@ class Plan:
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
         self.begun: dict[int, Pending] = {}  # collectives, by their steps
         self._holders: Memory = {}  # of this plan
-        self.limit, self.peak, self._beside = memory, 0, held
+        self.limit, self.peak, self._beside = options.memory, 0, options.held
         self.inputs = list(inputs)
         order = topological_order(*outputs)
         captured = {n: layout_of(n.attributes["captured"].numbers) for n in order if n.op == "captured"}
-        self.layouts = captured | (layouts or {})
+        self.layouts = captured | dict(options.layouts)
         foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
         if foreign:
             message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
-        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts, not is_on_host(device))
-        choose = choose or chooser(device, consistent, Plan)
-        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
-        self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
-        if memory is None:  # tasks that run again write all of an array
+        self.outputs = with_copies(
+            rewritten(outputs, options.fast_math), self.layouts, not is_on_host(device)
+        )
+        choose = options.choose or chooser(device, options.consistent, Plan)
+        roots = list(dict.fromkeys(self.outputs))
+        self.fusion = Fusion(roots, self.layouts, MachineRates(), options.fused, choose)
+        self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), options.in_place)
+        if options.memory is None:  # tasks that run again write all of an array
             place_products(self.fusion)
         if isinstance(choose, MeasuredChoice):
             choose.measure(products.products_of(self.fusion), self)
         self.by_group = shared_kernels([steps_of(self.fusion, group) for group in self.fusion.groups])
-        self.copies = self._copies_of(fixed)
+        self.copies = self._copies_of(options.fixed)
         self._is_stale = True  # the copies
         self._shared: spy.Tensor | None = None
-        kept = {*self.inputs, *self.outputs} if is_body else ()
+        kept = {*self.inputs, *self.outputs} if options.is_body else ()
         self._holders |= {node: self._new(node) for node in kept}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
@@ -138,6 +120,18 @@ class Plan:
         self._binders: list[Binder] = []  # of copies and steps
         self.recorder: Callable[[Sequence[Call]], Iterable[Call]] = iter  # takes the times of steps
         self._ready: dict[tuple[int, ...], ReadyRun] = {}  # by the addresses of memory from outside
+
+    @classmethod
+    def with_choice(
+        cls,
+        output: Node,
+        inputs: Sequence[Node],
+        device: spy.Device,
+        layouts: Mapping[Node, StridedLayout],
+        name: str,
+    ) -> Plan:
+        """The plan of one output, with one way for all products."""
+        return cls([output], inputs, device, PlanOptions(layouts, choose=lambda *_: name))
 
     # --- text
 

@@ -34,7 +34,10 @@ from slangrad.marshal.containers.values import CellPart, DiffPair, get_primal, m
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.host.records import is_record, made_of
-from slangrad.marshal.protocol.marshal import TANGENT, BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Leaf
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import TANGENT
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple.enums import names_in

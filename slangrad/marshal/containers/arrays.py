@@ -32,8 +32,10 @@ from slangrad.marshal.containers.memory import (
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Leaf
 from slangrad.marshal.protocol.patterns import consumed, from_elements, scalar_inside
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.simple.enums import enum_inside
 from slangrad.tensors.elements.conversion import AnyArray, convert_exactly
 from slangrad.tensors.elements.element_types import (

@@ -18,18 +18,10 @@ from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, StridedMemory, Use
-from slangrad.marshal.protocol.marshal import (
-    BoundNode,
-    Find,
-    KernelParameter,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Setter,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Find, KernelParameter, Leaf, Setter
 from slangrad.marshal.protocol.patterns import consumed, from_elements, pointers_to
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.elements.conversion import HostValue

@@ -20,7 +20,8 @@ import numpy as np
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape, StridedMemory
-from slangrad.marshal.protocol.marshal import Find, Leaf, Role
+from slangrad.marshal.protocol.nodes import Find, Leaf
+from slangrad.marshal.protocol.roles import Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.elements.conversion import AnyArray, HostValue

@@ -34,7 +34,7 @@ from slangrad.marshal.host.encode import (
 )
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.reflection.model import ElementLayout
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.elements.conversion import HostValue, convert_exactly

@@ -23,7 +23,7 @@ from slangrad.ir.data import types as ir
 from slangrad.ir.data.forms import part_of, without_room
 from slangrad.ir.data.layout import Layout, layout_of
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.protocol.type_map import lifted
 from slangrad.tensors.elements.element_types import slang_name
 

@@ -23,7 +23,7 @@ from slangrad.check.model.types import Nominal, Type, is_abstract
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
-from slangrad.marshal.protocol.marshal import ProgramTypes, Reflected
+from slangrad.marshal.protocol.program_types import ProgramTypes, Reflected
 from slangrad.marshal.protocol.spelling import full_name, spell
 from slangrad.marshal.reflection.model import (
     KINDS,

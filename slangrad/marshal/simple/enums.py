@@ -12,7 +12,7 @@ from typing import Any
 
 from slangrad.check.model.types import ArrayType, EnumType, PointerType, StructType, Type
 from slangrad.ir.data import types as ir
-from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.tensors.elements.conversion import HostValue
 

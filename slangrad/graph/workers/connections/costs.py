@@ -27,6 +27,7 @@ from slangrad.base.lazy import LazyModule
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import new_input
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh_for
 
@@ -286,7 +287,7 @@ def _product() -> Plan:
 def _halved(length: int) -> Plan:
     x = new_input((length,), np.dtype(np.float32))
     y = (Array(x) * 0.5).node
-    return Plan([y], [x], spy.default_device(), in_place={y: x})
+    return Plan([y], [x], spy.default_device(), PlanOptions(in_place={y: x}))
 
 
 def _overlap(mesh: Mesh) -> float:
