@@ -25,10 +25,11 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, where slangrad is not installed
 
 import expectations
-import numpy as np
 from conformance_page import write_page
 from conformance_worker import Worker, serve
-from slang_tests import Case, Unsupported, directives_of, read_case, read_text
+from slang_inputs import Unsupported
+from slang_tests import Case, directives_of, read_case, read_text
+from slang_values import Launch
 
 import slangrad as spy
 
@@ -68,10 +69,13 @@ def run(case: Case) -> None:
     except Exception as error:
         raise Failed("refused" if is_refusal(error) else "compile_error", str(error)) from error
     try:
-        outputs = launch(device, case, program, kernel)
+        launch = Launch(device, program, kernel, case.inputs.implied(case.source))
+        outputs = launch.run(case.inputs.values, case.groups)
+    except Unsupported:
+        raise
     except Exception as error:
-        raise Failed("runtime_error", str(error)) from error
-    text = "".join(outputs)
+        raise Failed("refused" if is_refusal(error) else "runtime_error", str(error)) from error
+    text = "".join(expectations.written(data, scalar if case.is_typed else "") for data, scalar in outputs)
     if case.prefix:
         difference = expectations.against_checks(text, case.source, case.prefix)
     else:
@@ -98,56 +102,12 @@ def compile_case(device: Any, case: Case) -> tuple[Any, Any]:
     }
     session = device.create_slang_session(compiler_options=options)
     module = session.load_module_from_source("main", case.source, case.path)
-    conformances = [spy.TypeConformance(*row) for row in case.conformances]
-    program = session.link_program([module], [module.entry_point(case.entry, conformances)])
+    conformances = [spy.TypeConformance(*row) for row in case.inputs.implied(case.source)]
+    entry = module.entry_point(case.entry, conformances)
+    if case.inputs.arguments:
+        entry = entry.specialize([spy.SpecializationArg.from_type(name) for name in case.inputs.arguments])
+    program = session.link_program([module], [entry])
     return program, device.create_compute_kernel(program)
-
-
-def launch(device: Any, case: Case, program: Any, kernel: Any) -> list[str]:
-    """Runs the kernel; the texts of the output buffers."""
-    layout = program.layout
-    entry = layout.entry_points[0]
-    scopes = {field.name: field.type_layout for field in layout.globals_type_layout.fields}
-    parameters = {field.name: field.type_layout for field in entry.parameters}
-    arguments: dict[str, Any] = dict(case.values)
-    outputs: list[Any] = []
-    kept: list[Any] = []  # an address keeps no buffer
-    for index, each in enumerate(case.buffers):
-        name = each.name or list(scopes)[index]
-        buffer = device.create_buffer(data=np.frombuffer(each.words, np.uint32))
-        kept.append(buffer)
-        arguments[name] = buffer.device_address if is_address(scopes.get(name)) else buffer
-        if each.is_output:
-            scalar = scalar_of((scopes | parameters).get(name)) if case.is_typed else ""
-            outputs.append((buffer, scalar))
-    threads = [groups * size for groups, size in zip(case.groups, entry.compute_thread_group_size)]
-    of_entry = {name: arguments.pop(name) for name in list(arguments) if name in parameters}
-    kernel.dispatch(threads, nested(arguments), **of_entry)
-    return [expectations.written(buffer.to_numpy().tobytes(), scalar) for buffer, scalar in outputs]
-
-
-def is_address(layout: Any) -> bool:
-    """Whether a parameter is a whole number that holds an address."""
-    scalar = getattr(getattr(layout, "type", None), "scalar_type", None)
-    return getattr(scalar, "name", "") == "uint64" and layout.element_type_layout is None
-
-
-def scalar_of(layout: Any) -> str:
-    """The type of the numbers that a buffer holds; "" when they are in structs."""
-    element = getattr(layout, "element_type_layout", None)
-    return element.type.scalar_type.name if element is not None else ""
-
-
-def nested(values: dict[str, Any]) -> dict[str, Any]:
-    """{"a.b": 1} as {"a": {"b": 1}}."""
-    tree: dict[str, Any] = {}
-    for name, value in values.items():
-        *outer, last = name.split(".")
-        place = tree
-        for step in outer:
-            place = place.setdefault(step, {})
-        place[last] = value
-    return tree
 
 
 def outcomes_of(tests: Path, files: list[Path], workers: list[Worker]) -> dict[str, dict[str, str]]:

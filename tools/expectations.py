@@ -11,7 +11,7 @@ import re
 import struct
 from itertools import zip_longest
 
-from slang_tests import Unsupported
+from slang_inputs import Unsupported
 
 TOLERANCE = 1e-4
 FLOATS = ("type: half", "type: float", "type: double")
@@ -79,9 +79,15 @@ def against_checks(output: str, source: str, prefix: str) -> str:
 
 
 def rules_of(source: str, prefix: str) -> list[tuple[str, str]]:
-    """The check comments: what follows the prefix (`-NEXT`), and the pattern."""
-    rule = re.compile(rf"(?<![\w-]){re.escape(prefix)}((?:-[A-Z]+)*(?:-\d+)?):(.*)")
-    rules = [(match[1], match[2].split("*/")[0].strip()) for match in rule.finditer(source)]
+    """The check comments: what follows the prefix (`-NEXT`), and the pattern; `-COUNT-3` is three of them."""
+    rule = re.compile(
+        rf"(?<![\w-]){re.escape(prefix)}(-NEXT|-SAME|-NOT|-DAG|-EMPTY|-LABEL)?(?:-COUNT-(\d+))?:(.*)"
+    )
+    rules = [
+        (match[1] or "", match[3].split("*/")[0].strip())
+        for match in rule.finditer(source)
+        for _ in range(int(match[2] or 1))
+    ]
     if not rules:
         raise Unsupported(f"no comments with {prefix}:")
     for kind, pattern in rules:

@@ -10,41 +10,25 @@ In: a path. Out: a `Case`; `Unsupported` when this tool cannot express the test.
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slang_inputs import Inputs, Unsupported
+
 # fmt: off
 COMPUTE = ("COMPARE_COMPUTE", "COMPARE_COMPUTE_EX")
-PREFERRED = ("-cpu", "-llvm", "-slang", "", "-cuda", "-vk")   # of several directives the one for the nearest target
+PREFERRED = ("-cpu", "-llvm", "", "-cuda", "-vk")   # of several directives the one for the nearest target
 DIRECTIVE = re.compile(
     r"^[ \t]*//[ \t]*(DISABLE_)?TEST(?:\([^)\n]*\))?:[ \t]*(\w+)(?:\(([^)\n]*)\))?:(.*)$", re.MULTILINE
 )
 INPUT = re.compile(r"^[ \t]*//[ \t]*TEST_INPUT[ \t]*:(.*)$", re.MULTILINE)
-NEW_BUFFER = re.compile(r"set\s+([\w.]+)\s*=\s*(out\s+)?ubuffer\s*\((.*)\)\s*;?$")
-OLD_BUFFER = re.compile(r"ubuffer\s*\((.*)\)\s*(?::(.*))?$")
-SETTING = re.compile(r"set\s+([\w.]+)\s*=\s*(-?[\d.]+(?:e-?\d+)?)\s*;?$")
-CONFORMANCE = re.compile(r"type_conformance\s+(.+?)\s*:\s*(\w+)\s*=\s*(\d+)$")
 OTHER_PROGRAM = re.compile(
-    r"-(compile-only|gcompute|graphics|rt|mesh|task|allow-glsl|no-default-entry-point)$"
+    r"-(compile-only|gcompute|graphics|rt|mesh|task|allow-glsl|no-default-entry-point|lang|msvc-style-bitfield-packing)$"
 )
 MATRIX_LAYOUT = re.compile(r"-matrix-layout-(row|column)-major$")
 NAMED = {"-compute-dispatch": "1,1,1", "-entry": "computeMain"}   # options that count, and what holds without
-WITH_VALUE = {*NAMED, "-xslang", "-profile", "-render-feature", "-render-features", "-capability", "-D", "-I"}
+WITH_VALUE = {*NAMED, "-profile", "-render-feature", "-render-features", "-capability", "-D", "-I"}
 # fmt: on
-
-
-class Unsupported(Exception):
-    """The test needs something that this tool does not offer."""
-
-
-@dataclass
-class Buffer:
-    """A parameter that takes words of 32 bits; without a name it is the parameter at this index."""
-
-    name: str
-    words: bytes
-    is_output: bool
 
 
 @dataclass
@@ -60,9 +44,7 @@ class Case:
     expected: str = ""
     matrix_layout: str = "row_major"
     defines: dict[str, str] = field(default_factory=dict)
-    buffers: list[Buffer] = field(default_factory=list)
-    values: dict[str, float] = field(default_factory=dict)
-    conformances: list[tuple[str, str, int]] = field(default_factory=list)  # interface, type, id
+    inputs: Inputs = field(default_factory=Inputs)
 
 
 @dataclass
@@ -76,7 +58,9 @@ class Directive:
     @property
     def rank(self) -> int:
         ranks = [PREFERRED.index(argument) for argument in self.arguments if argument in PREFERRED]
-        apis = any(re.match(r"-(d3d|dx|mtl|metal|wgpu|vulkan)", argument) for argument in self.arguments)
+        apis = any(
+            re.match(r"-(d3d|dx|mtl|metal|wgpu|webgpu|vulkan)", argument) for argument in self.arguments
+        )
         return min(ranks, default=len(PREFERRED) if apis else PREFERRED.index(""))
 
 
@@ -97,13 +81,20 @@ def read_text(path: Path) -> str:
 
 
 def read_case(path: Path) -> Case:
-    """The file's test for the target that is nearest to a CPU."""
+    """The file's test for the target that is nearest to a CPU; of tests that this tool cannot express, another one."""
     source = read_text(path)
-    directive = min(directives_of(source), key=lambda item: (item.rank, item.number))
-    case = Case(path, source)
-    read_arguments(case, directive.arguments)
+    refusal = Unsupported("no compute test")
+    for directive in sorted(directives_of(source), key=lambda item: (item.rank, item.number)):
+        case = Case(path, source)
+        try:
+            read_arguments(case, directive.arguments)
+            break
+        except Unsupported as error:
+            refusal = error
+    else:
+        raise refusal
     for match in INPUT.finditer(source):
-        read_input(case, match[1].strip())
+        case.inputs.add(match[1].strip())
     read_expectation(case, directive)
     return case
 
@@ -124,40 +115,6 @@ def read_arguments(case: Case, arguments: list[str]) -> None:
             case.defines[name] = text or "1"
     case.groups = tuple(map(int, options["-compute-dispatch"].split(",")))
     case.entry = options["-entry"]
-
-
-def read_input(case: Case, text: str) -> None:
-    if match := CONFORMANCE.match(text):
-        case.conformances.append((match[2], match[1], int(match[3])))
-    elif match := NEW_BUFFER.match(text):
-        case.buffers.append(Buffer(match[1], words_of(match[3]), bool(match[2])))
-    elif match := OLD_BUFFER.match(text):
-        marks = [mark.strip() for mark in (match[2] or "").split(",")]
-        names = [mark.partition("=")[2].strip() for mark in marks if mark.startswith("name")]
-        case.buffers.append(Buffer(names[0] if names else "", words_of(match[1]), "out" in marks))
-    elif match := SETTING.match(text):
-        case.values[match[1]] = float(match[2]) if re.search(r"[.e]", match[2]) else int(match[2])
-    else:
-        raise Unsupported(f"test input '{text}'")
-
-
-def words_of(arguments: str) -> bytes:
-    """`data=[1.0 2], stride=4, count=8`: a word with a point is a float, whatever the buffer's type."""
-    data = re.search(r"data\s*=\s*\[([^\]]*)\]", arguments)
-    numbers = dict(re.findall(r"(stride|count)\s*=\s*(\d+)", arguments))
-    if not data or numbers.get("stride") in ("1", "2") or "random" in arguments:
-        raise Unsupported(f"buffer of '{arguments}'")
-    words = [word_of(token) for token in re.split(r"[\s,]+", data[1]) if token]
-    return b"".join(words).ljust(4 * int(numbers.get("count", 0)), b"\0")
-
-
-def word_of(token: str) -> bytes:
-    if re.fullmatch(r"[-+]?(0x[0-9a-fA-F]+|\d+)[uU]?", token):
-        return (int(token.rstrip("uU"), 0) & 0xFFFFFFFF).to_bytes(4, "little")
-    try:
-        return struct.pack("<f", float(token.rstrip("fF")))
-    except ValueError:
-        raise Unsupported(f"buffer with '{token}'") from None
 
 
 def read_expectation(case: Case, directive: Directive) -> None:

@@ -65,7 +65,7 @@ def test_outcomes(tmp_path: Path) -> None:
         "broken.slang.expected.txt": "A\n",
         "refused.slang": WORDS.replace("= -1", "= assert(true)"),
         "refused.slang.expected.txt": "A\n",
-        "textures.slang": WORDS.replace("ubuffer(data=[0 0], stride=4)", "Texture2D(size=4)"),
+        "rays.slang": WORDS.replace("ubuffer(data=[0 0], stride=4)", "AccelerationStructure"),
         "disabled.slang": WORDS.replace("//TEST:", "//DISABLE_TEST:"),
         "diagnostics.slang": "//TEST:SIMPLE(filecheck=CHECK):\nint x;\n",
     }
@@ -85,7 +85,93 @@ def test_outcomes(tmp_path: Path) -> None:
     outcomes = json.loads(saved.read_text())["suite"]
     assert outcomes["suite/checked.slang"] == {"status": "pass", "reason": ""}
     assert "nothing" in outcomes["suite/broken.slang"]["reason"]
-    assert outcomes["suite/textures.slang"]["reason"].startswith("test input 'Texture2D(size=4)")
+    assert outcomes["suite/rays.slang"]["reason"].startswith("test input 'AccelerationStructure")
+
+
+INPUTS = """
+//TEST:COMPARE_COMPUTE:-vk
+//TEST(compute):COMPARE_COMPUTE(filecheck-buffer=CHECK):-cpu -output-using-type -xslang -DSCALE=2
+//TEST_INPUT: set parts = new Parts{ ubuffer(data=[1.5 2.5], stride=4), {3, [4.0, 5.0]} }
+struct Inner { int count; float2 pair; };
+struct Parts { StructuredBuffer<float> numbers; Inner inner; };
+ConstantBuffer<Parts> parts;
+//TEST_INPUT: set rows[0] = ubuffer(data=[7], stride=4)
+//TEST_INPUT: set rows[1] = ubuffer(data=[8], stride=4)
+StructuredBuffer<int> rows[2];
+//TEST_INPUT: cbuffer(data=[1.0 0.0 0.0 2.0]):name=turn
+ConstantBuffer<float2x2> turn;
+//TEST_INPUT: set shapes = new StructuredBuffer<IShape>[new Square{3.0}, new Disk{{2.0, 5.0}}]
+StructuredBuffer<IShape> shapes;
+//TEST_INPUT: ubuffer(data=[-1 2 3], stride=2, count=4):name=small
+StructuredBuffer<int16_t> small;
+//TEST_INPUT: Texture2D(size=4, content=chessboard, arrayLength=2):name=board
+Texture2DArray<float4> board;
+//TEST_INPUT: Sampler(filteringMode=point):name=sampler
+SamplerState sampler;
+//TEST_INPUT: uniform(data=[4 5]):name=limits
+uniform int2 limits;
+//TEST_INPUT: set value = ubuffer(data=[6.5], stride=4)
+uniform float* value;
+//TEST_INPUT: set places = ubuffer(data=[value], stride=8)
+StructuredBuffer<float*> places;
+//TEST_INPUT: ubuffer(data=[0], stride=4, count=16):out,name=outputBuffer
+RWStructuredBuffer<float> outputBuffer;
+
+interface IShape { float area(); }
+struct Square : IShape { float side; float area() { return side * side; } };
+struct Disk : IShape { float2 radii; float area() { return radii.x * radii.y; } };
+
+[numthreads(1, 1, 1)]
+void computeMain()
+{
+    float values[] = { parts.numbers[1], float(parts.inner.count), parts.inner.pair.y, float(rows[0][0]), float(rows[1][0]),
+        turn[1][1], shapes[0].area(), shapes[1].area(), float(small[0]), float(small[3]), board.Load(int4(0, 3, 1, 0)).x,
+        board.SampleLevel(sampler, float3(0.1, 0.1, 0), 0).x, float(limits.y), *value, *places[0], SCALE };
+    for (int i = 0; i < 16; i++)
+        outputBuffer[i] = values[i];
+    // CHECK: type: float
+    // CHECK-HLSL: is the rule of another test
+    // CHECK-NEXT: 2.5
+    // CHECK-NEXT: 3.0
+    // CHECK-NEXT: 5.0
+    // CHECK-NEXT: 7.0
+    // CHECK-NEXT: 8.0
+    // CHECK-NEXT: 2.0
+    // CHECK-NEXT: 9.0
+    // CHECK-NEXT: 10.0
+    // CHECK-NEXT: -1.0
+    // CHECK-NEXT: 0.0
+    // CHECK-NEXT: 1.0
+    // CHECK-NEXT: 0.50
+    // CHECK-NEXT: 5.0
+    // CHECK-COUNT-2: 6.5
+    // CHECK-NEXT: 2.0
+}
+"""
+
+
+def test_kinds_of_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    write(tmp_path, {"inputs.slang": INPUTS})
+    outcome = importlib.import_module("conformance").outcome(tmp_path / "inputs.slang")
+    assert outcome == {"status": "pass", "reason": ""}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "set x = new",
+        "set x = [1, 2",
+        "ubuffer(data=[1 2",
+        "set x = TextureSampler2D(size=4)",
+        "globalSpecializationArg A",
+    ],
+)
+def test_lines_that_are_no_input(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    module = importlib.import_module("slang_inputs")
+    with pytest.raises(module.Unsupported):
+        module.Inputs().add(line)
 
 
 COLUMNS = """

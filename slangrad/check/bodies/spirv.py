@@ -23,7 +23,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import duplicate
 from slangrad.syntax.lexing.lexer import tokenize
 from slangrad.syntax.lexing.numbers import read_integer
-from slangrad.syntax.parsing.cursor import Unparsable
+from slangrad.syntax.parsing.cursor import GivenUp, Unparsable
 from slangrad.syntax.parsing.declarations import DeclarationParser
 
 LANGUAGE = 2025
@@ -124,6 +124,9 @@ def block_of(scope: Scope, node: ast.AssemblyBlock, owner: ast.Declaration) -> I
         for token in tokenize(span.source)
         if span.start <= token.start < span.end or token.kind == "end"
     ]
+    if len(tokens) < 4 or tokens[0].text != "spirv_asm" or tokens[-2].text != "}":
+        checker.error("E9003", "assembly in a macro is not supported", span, "write it in a function")
+        return None
     module = ast.ModuleDeclaration(span, span.source.name, span, span.source, [], None, 0)
     parser = DeclarationParser(tokens[2:], checker.reporter, Limits(), module, LANGUAGE)
     block = Instructions(owner)
@@ -135,7 +138,7 @@ def block_of(scope: Scope, node: ast.AssemblyBlock, owner: ast.Declaration) -> I
             _instruction(block, parser)
             if not parser.at("}"):
                 parser.expect(";", "after an instruction")
-    except Unparsable:
+    except (Unparsable, GivenUp):
         return None
     except _Refused as error:
         message, place = error.args
