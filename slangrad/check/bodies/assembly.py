@@ -56,6 +56,18 @@ def meaning_of(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, S
     return ast.Return(node.span, meant), inside
 
 
+def body_of(scope: Scope, declaration: ast.AnyFunction) -> ast.Block | None:
+    """The body of `__target_intrinsic(cpp, "sizeof($0)") int size(int x);`, if its text is such an expression."""
+    for attribute in declaration.attributes:
+        if attribute.name != "__target_intrinsic" or len(attribute.arguments) != 2:
+            continue
+        target, text = attribute.arguments
+        if isinstance(target, ast.Name) and target.name == "cpp" and isinstance(text, ast.StringLiteral):
+            node = ast.TargetAssembly(declaration.span, text.value, [])
+            return None if meaning_of(scope, node) is None else ast.Block(declaration.span, [node])
+    return None
+
+
 def _parsed(scope: Scope, node: ast.TargetAssembly, text: str, known: set[str]) -> ast.Expression | None:
     """The expression of a text, if all of its names are parameters or in the library."""
     reporter, checker = Reporter(), scope.checker
@@ -63,7 +75,7 @@ def _parsed(scope: Scope, node: ast.TargetAssembly, text: str, known: set[str]) 
     tokens = tokenize(source)
     for token in tokens:
         name = _library_name(checker, token.text) if token.kind == "name" else token.text
-        if name is None and token.text not in known:
+        if name is None and token.text not in known and token.text != "sizeof":
             return None
         token.text = name or token.text
     owner = ast.ModuleDeclaration(node.span, source.name, node.span, source, [], None, 0)

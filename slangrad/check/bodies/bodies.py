@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass, kinds_of
+from slangrad.check.bodies.assembly import body_of
 from slangrad.check.bodies.headers import check_accessors, check_header
 from slangrad.check.bodies.nesting import check_nesting, check_parameters_of_extension
 from slangrad.check.bodies.statements import check_statements
@@ -57,7 +58,8 @@ from slangrad.syntax.parser import parse_body
 def check_body(checker: Checker, declaration: ast.AnyFunction) -> None:
     """Check the body of a function, constructor or accessor, once."""
     info: FunctionInfo = checker.info(declaration)
-    if info.body_checked or declaration.body is None:
+    is_foreign = declaration.body is None and declaration.attribute("__target_intrinsic") is not None
+    if info.body_checked or (declaration.body is None and not is_foreign):
         return
     info.body_checked = True
     if isinstance(declaration.body, ast.Unparsed):
@@ -67,6 +69,10 @@ def check_body(checker: Checker, declaration: ast.AnyFunction) -> None:
         check_modifiers(checker, parameter)
         scope.add(parameter)
     scope.body, scope.handlers = Body(declaration, info), ()
+    if is_foreign:
+        declaration.body = body_of(scope, declaration)
+    if declaration.body is None:
+        return
     with checker.assuming(declaration):
         check_statements(scope, declaration.body.statements)
         _check_end(checker, declaration, declaration.body, info)
