@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from math import prod
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from slangrad.graph.lowering.steps import (
 )
 from slangrad.graph.planning.memory import bytes_of, refuse_overlap
 from slangrad.graph.planning.options import DEFAULTS, PlanOptions
+from slangrad.graph.planning.ready import MOST_REPLAYED, Call, Memory, ReadyRun, launches_of
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.copies import with_copies
@@ -59,22 +60,12 @@ if TYPE_CHECKING:
     from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.connections.links import Pending
 
-Memory: TypeAlias = "dict[Holder, spy.Tensor]"
-Call: TypeAlias = "Callable[[], object]"  # of one step
 Binder: TypeAlias = "Callable[[Memory], Call]"
 # Times as long as a kernel that moves as many bytes, where it is chosen what to compute again.
 COLLECTIVE = 10
 MOST_LENT = 1000  # tensors of memory from outside that a plan keeps; they do not keep the memory alive
 MOST_BOUND = 4  # calls of one step that are kept, each bound to other memory
 MOST_READY = 8  # runs over the same memory as before, for which a plan keeps the calls of all steps
-
-
-class ReadyRun(NamedTuple):
-    """The calls of a run over some memory, whose tensors do not keep it alive."""
-
-    memory: Memory
-    copies: list[Call]
-    calls: list[Call]
 
 
 class Plan:
@@ -344,8 +335,15 @@ class Plan:
         calls, count = [bind(memory) for bind in self._binders], len(self.copies)
         if len(self._ready) >= MOST_READY:
             self._ready.pop(next(iter(self._ready)))
-        run = self._ready[key] = ReadyRun(memory, calls[:count], calls[count:])
+        is_short = not is_on_host(self.device) and self._launches <= MOST_REPLAYED
+        device = self.device if is_short else None
+        run = self._ready[key] = ReadyRun(memory, calls[:count], calls[count:], device)
         return run
+
+    @cached_property
+    def _launches(self) -> int:
+        """About how many a run has."""
+        return launches_of(self.steps, lambda repeat: self.bodies[repeat.loop]._launches)
 
     def _calls(self, memory: Memory) -> list[partial[object]]:
         """Calls of all kernels, after memory for the arena is there."""
@@ -470,8 +468,7 @@ class Plan:
             for call in ready.copies if self._is_stale else ():
                 call()
             self._is_stale = False
-            for call in self.recorder(ready.calls):
-                call()
+            ready(self.recorder)
         except spy.BoundsError as error:  # of a line of the plan's text
             indexed = (
                 n for n in self.fusion.order if n.op == "index_in" or kind_of(n) in ("gather", "scatter")

@@ -46,11 +46,13 @@ from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.runtime.cuda.stream import Stream
 from slangrad.runtime.device import (
     Array,
+    CaptureError,
     Device,
     DeviceClosedError,
     Grid,
     Kernel,
     MemoryRegion,
+    Recording,
     check_arguments,
     check_grid,
 )
@@ -155,7 +157,7 @@ class CudaDevice(Device):
         start = partial(self._start, kernel, launch)
         if kernel.image.needs or kernel.image.synchronous or self._options.synchronous:
             return start
-        return RepeatedLaunch(start, partial(self._graph_of_one, kernel, launch), self._may_replay)
+        return RepeatedLaunch(start, partial(self._graph_of_one, kernel, launch), self.may_replay)
 
     def _prepared(self, kernel: CudaKernel, grid: Grid) -> tuple[PreparedLaunch, list[PreparedLaunch]]:
         """A new launch, and the list that it goes to afterwards."""
@@ -238,8 +240,26 @@ class CudaDevice(Device):
         self._graphs_of_one.add(graph)
         return graph
 
-    def _may_replay(self) -> bool:
-        """Whether a launch may be a graph: neither a capture of the device nor one of PyTorch's records it."""
+    def replay_of(self, calls: Sequence[Callable[[], object]]) -> CudaGraph | None:
+        """A graph. None where a call needs the host, while a thread records, and where the driver has no memory."""
+        try:
+            with self._recording_begins:
+                if self.recording is not None:
+                    return None
+                recording = self.recording = Recording()
+                try:
+                    for call in calls:
+                        call()
+                finally:
+                    self.end_recording()
+            graph = self.fixed(recording.work)
+        except (CaptureError, MemoryError):
+            return None
+        graph.kept = recording.kept
+        return graph
+
+    def may_replay(self) -> bool:
+        """Whether work may be a graph: neither a capture of the device nor one of PyTorch's records it."""
         return self.recording is None and not self._stream.is_captured
 
     def _run_graph(self, last: str, executable: object) -> None:

@@ -17,7 +17,9 @@ RUNS_BEFORE_GRAPH = 16  # a call that runs a few times only is not worth a graph
 
 
 class CudaGraph:
-    """`launch` takes the executable form of the graph."""
+    """`launch` takes the executable form of the graph. `kept`: objects whose memory it uses."""
+
+    kept: object = None
 
     def __init__(self, driver: Driver, recorded: object, launch: Callable[[object], None]) -> None:
         try:

@@ -113,15 +113,15 @@ class Link:
         return self._received.add(Transfer(begin, name, self.watch))
 
     def _begin(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> dist.Work:
+        lend = self.watch.lend
         if collective.name == "all_reduce":
             op = REDUCTIONS[collective.how]
-            return dist.all_reduce(_numbers(result), op, group=self.group, async_op=True)
-        source = np.ascontiguousarray(source)
+            return dist.all_reduce(lend(_numbers(result)), op, group=self.group, async_op=True)
+        sent = lend(_bytes(np.ascontiguousarray(source)))
         if collective.name == "all_to_all":
-            return dist.all_to_all_single(_bytes(result), _bytes(source), group=self.group, async_op=True)
-        return dist.all_gather(
-            [_bytes(part) for part in result], _bytes(source), group=self.group, async_op=True
-        )
+            return dist.all_to_all_single(lend(_bytes(result)), sent, group=self.group, async_op=True)
+        parts = [lend(_bytes(part)) for part in result]
+        return dist.all_gather(parts, sent, group=self.group, async_op=True)
 
 
 @dataclass(frozen=True, slots=True)
