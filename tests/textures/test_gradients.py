@@ -253,7 +253,7 @@ def two_sums(load, device) -> list[np.ndarray]:
 @pytest.mark.parametrize("device", COMPILED, indirect=True)
 def test_many_threads_add_to_few_texels(load, device) -> None:
     for gradient in two_sums(load, device):
-        np.testing.assert_allclose(gradient.sum(dtype=np.float64), 40000, rtol=1e-6)
+        np.testing.assert_allclose(gradient.sum(dtype=np.float64), 40000, rtol=1e-5)
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
@@ -261,3 +261,4 @@ def test_sums_do_not_depend_on_threads(load, device) -> None:
     """A CPU adds in a fixed order. A GPU does not, as docs/cuda.md says."""
     first, second = two_sums(load, device)
     assert (first == second).all()
+    np.testing.assert_allclose(first.sum(dtype=np.float64), 40000, rtol=1e-6)
