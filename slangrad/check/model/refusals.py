@@ -5,6 +5,7 @@ In: an error with a code E9, while a module is checked.   Out: the errors about 
     float f() { abort("no"); return 0; }        the module is fine, a call of f reports 'abort'
 
 A type that is wrong for such a reason can have a name of its own. So the places are noted, too, that mention one.
+Errors about entry points, of which a program may use others, wait in the same way.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ class Refusals:
     def add(self, diagnostic: Diagnostic, span: Span) -> None:
         self.diagnostics.setdefault((diagnostic.code, span.source, span.start), diagnostic)
         self.mention(span)
+
+    def add_to(self, declaration: ast.Declaration, diagnostic: Diagnostic) -> None:
+        """An error about a declaration, at any place."""
+        assert diagnostic.span is not None
+        self.add(diagnostic, diagnostic.span)
+        self.mention(declaration.name_span, diagnostic.span)
 
     def mention(self, span: Span, declared: Span | None = None) -> None:
         """Note an expression that is wrong, perhaps for the sake of a refusal in a declaration."""
