@@ -60,13 +60,17 @@ class Gpu:
         return min(self._round(run, launches) for _ in range(rounds))
 
     def _round(self, run: Run, launches: int) -> float:
-        self.driver.call("cuEventRecord", self._first, self._stream)
+        self._note(self._first)
         for _ in range(launches):
             run()
-        self.driver.call("cuEventRecord", self._last, self._stream)
+        self._note(self._last)
         self.device.synchronize()
         milliseconds: float = self.driver.call("cuEventElapsedTime", self._first, self._last)
         return milliseconds / 1000 / launches
+
+    def _note(self, event: object) -> None:
+        with self._stream as handle:
+            self.driver.call("cuEventRecord", event, handle)
 
     def copy_seconds(self, size: int) -> float:
         """Of a copy within the GPU that reads and writes so many bytes in all."""

@@ -82,13 +82,13 @@ _HOMES = {
                                                  "KernelTypeError NotFiniteError PointerError",
     "slangrad.tensors.buffer":                   "Buffer BufferDesc BufferUsage MemoryType ResourceState",
     "slangrad.tensors.descriptors":              "DescriptorHandle DescriptorHandleType",
-    "slangrad.tensors.formats":                  "DataType Format FormatChannels FormatInfo FormatType "
+    "slangrad.tensors.textures.formats":         "DataType Format FormatChannels FormatInfo FormatType "
                                                  "get_format_info",
-    "slangrad.tensors.shape":                    "Shape",
+    "slangrad.tensors.elements.shape":           "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
-    "slangrad.tensors.texture_desc":             "ALL_LAYERS ALL_MIPS SubresourceLayout SubresourceRange TextureDesc "
+    "slangrad.tensors.textures.texture_desc":    "ALL_LAYERS ALL_MIPS SubresourceLayout SubresourceRange TextureDesc "
                                                  "TextureType TextureUsage TextureViewDesc",
-    "slangrad.tensors.textures":                 "Texture TextureView",
+    "slangrad.tensors.textures.texture":         "Texture TextureView",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }
@@ -137,7 +137,7 @@ def _find(name: str) -> object:
         return sorted([*_HOME_OF, *_ALIASES, *vectors.class_names()])
     vector_class = vectors.class_named(name)
     if vector_class is None:
-        raise import_module("slangrad.absent").missing("module 'slangrad'", name, _find("__all__"))
+        raise import_module("slangrad.missing_names").missing("module 'slangrad'", name, _find("__all__"))
     return vector_class
 
 

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from slangrad.base.disk.store import Json, content_key
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.options import Options, store_of
 from slangrad.base.traits import CPU, CUDA, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
@@ -28,10 +28,10 @@ from slangrad.runtime.object_code import Loaded, load_object
 from slangrad.runtime.processors import processor_identity
 from slangrad.runtime.relocations import Unloadable
 
-CUDA_DEVICE = Late("slangrad.runtime.cuda.device")
-CUDA_IMAGE = Late("slangrad.runtime.cuda.image")
-CUDA_CODE = Late("slangrad.runtime.cuda.machine_code")
-NATIVE = Late("slangrad.llvm.machine.native")
+CUDA_DEVICE = LazyModule("slangrad.runtime.cuda.device")
+CUDA_IMAGE = LazyModule("slangrad.runtime.cuda.image")
+CUDA_CODE = LazyModule("slangrad.runtime.cuda.machine_code")
+NATIVE = LazyModule("slangrad.llvm.machine.native")
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def user_functions(function: ast.FunctionDeclaration) -> list[ast.FunctionDeclar
 
 def _called(node: ast.SyntaxNode) -> ast.FunctionDeclaration | None:
     form = getattr(node, "ref", None)
-    while isinstance(form, (forms.FunctionCall, forms.FunctionValue, forms.Derivative)):
+    while isinstance(form, (forms.FunctionCall, forms.Derivative)):
         form = form.function
     declared = form.declaration if isinstance(form, DeclRef) else None
     return declared if isinstance(declared, ast.FunctionDeclaration) else None

@@ -14,7 +14,7 @@ from mmap import PAGESIZE
 from os import getpid
 from pathlib import Path
 
-from slangrad.absent import missing
+from slangrad.missing_names import missing
 
 if sys.platform != "win32":
     import resource

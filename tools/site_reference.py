@@ -24,7 +24,7 @@ PARTS = {
     "Modules and functions": "api.functional.module api.functional.function api.functional.struct "
     "api.functional.instances marshal.registry",
     "Arguments of calls": "marshal.containers.values marshal.simple.generators",
-    "Tensors and buffers": "tensors.tensor tensors.shape tensors.buffer marshal.reflection.buffer_cursor "
+    "Tensors and buffers": "tensors.tensor tensors.elements.shape tensors.buffer marshal.reflection.buffer_cursor "
     "tensors.formats tensors.descriptors",
     "Derivatives": "transforms.gradients transforms.finite_differences",
     "Kernels": "api.kernels.shader api.kernels.kernel api.kernels.pipeline api.kernels.shader_cursor "

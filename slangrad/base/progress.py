@@ -17,11 +17,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process.threads import start_thread
 
 PATIENCE = 1.0  # seconds without a line
-_LINE = Late("slangrad.cli.progress")
+_LINE = LazyModule("slangrad.cli.progress")
 
 
 @dataclass(slots=True, eq=False)

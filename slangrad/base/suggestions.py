@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 
-DIFFLIB = Late("difflib")
+DIFFLIB = LazyModule("difflib")
 
 
 def near(name: object, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:

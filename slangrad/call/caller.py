@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process.warn import warn
+from slangrad.call.binding.call_request import RESULT, THREADS, CallRequest, CallSettings, gathered
 from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, gathered
 from slangrad.call.idle import is_idle, only_numbers
 from slangrad.call.plan_store import PlanKernels, PlanStore
 from slangrad.call.plans.packing import Compiled
@@ -24,21 +24,21 @@ from slangrad.call.plans.plan import CallPlan, FixedLaunch
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.host.records import as_fields
-from slangrad.marshal.protocol.marshal import BACKWARD, REVERSE
 from slangrad.marshal.protocol.patterns import open_dimensions
+from slangrad.marshal.protocol.roles import BACKWARD, REVERSE
 from slangrad.marshal.registry import KEYS, Wrappers, holds_objects, is_struct, marshal_of, unwrap, update
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import Binding
     from slangrad.call.binding.binding import Binder
+    from slangrad.call.binding.call_request import CheckMode
     from slangrad.call.binding.program import CallCandidate
-    from slangrad.call.binding.request import CheckMode
     from slangrad.call.gradient_check import BackwardCheck
     from slangrad.call.sessions import Session, SessionGeneration
 
-TORCH_CALLS = Late("slangrad.call.pytorch.torch_calls")
-GRADIENT_CHECK = Late("slangrad.call.gradient_check")
+TORCH_CALLS = LazyModule("slangrad.call.pytorch.torch_calls")
+GRADIENT_CHECK = LazyModule("slangrad.call.gradient_check")
 PROTOCOL = "__slangrad_call__"
 
 

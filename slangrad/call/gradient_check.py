@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.process.warn import warn
+from slangrad.call.binding.call_request import RESULT, CallRequest, CallSettings, CheckMode, settings_key
 from slangrad.call.binding.launchable import Launchable, LeafSource, found_at
-from slangrad.call.binding.request import RESULT, CallRequest, CallSettings, CheckMode, settings_key
 from slangrad.check.model.types import ArrayType, MatrixType, ScalarType, VectorType
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL
+from slangrad.marshal.protocol.roles import BACKWARD, PRIMAL
 from slangrad.runtime.reports import NotFiniteError
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -24,7 +24,9 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir.data import types as ir
 from slangrad.marshal.composed.scalars import NumberMarshal
-from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf, Marshal
+from slangrad.marshal.protocol.marshal import Marshal
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import BACKWARD, TANGENT
 from slangrad.marshal.reflection.model import SavedType
 
 if TYPE_CHECKING:

@@ -21,15 +21,15 @@ from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.options import Options, store_of
 from slangrad.base.process.warn import warn
 from slangrad.cache import find_kernel, keep_ready, kernel_key
+from slangrad.call.binding.call_request import CallSettings
 from slangrad.call.binding.launchable import Launchable, LeafSource
-from slangrad.call.binding.request import CallSettings
 from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
-from slangrad.tensors.element_types import dtype_text
+from slangrad.tensors.elements.element_types import dtype_text
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import Binding

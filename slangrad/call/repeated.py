@@ -19,11 +19,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from slangrad.call.binding.request import RESULT, CallSettings
+from slangrad.call.binding.call_request import RESULT, CallSettings
 from slangrad.call.caller import Caller, copied
 from slangrad.call.plans.plan import FixedLaunch
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 if TYPE_CHECKING:

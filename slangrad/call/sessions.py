@@ -13,8 +13,8 @@ from slangrad.base.options import Options
 from slangrad.runtime.device import Device
 
 if TYPE_CHECKING:
+    from slangrad.call.binding.call_request import CheckMode
     from slangrad.call.binding.program import ModuleTypes
-    from slangrad.call.binding.request import CheckMode
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.call.plans.packing import Compiled
     from slangrad.check.reflect import Reflection

@@ -187,13 +187,6 @@ class FunctionView:
         return signature_text(self.program, self.reference)
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Resolution(FunctionView):
-    """The function of a call, with all its generic arguments. `cost`: of converting the arguments."""
-
-    cost: int
-
-
 def without_library(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
     """Functions of a module hide those of the library of the same name."""
     return [view for view in views if not view.declaration.span.source.is_library] or views
@@ -369,7 +362,7 @@ class Reflection:
 
     def resolve(
         self, functions: Sequence[FunctionView], arguments: Sequence[Type]
-    ) -> tuple[list[Resolution], list[Mismatch]]:
+    ) -> tuple[list[FunctionView], list[Mismatch]]:
         """The best function for positional arguments of these types, more than one when they are equally
         good; and why others do not take them.
         """
@@ -387,10 +380,10 @@ class Reflection:
         failures = [outcome for outcome in outcomes if isinstance(outcome, Mismatch)]
         return [self._resolution(match) for match in best], failures
 
-    def _resolution(self, match: Match) -> Resolution:
+    def _resolution(self, match: Match) -> FunctionView:
         target = match.target
         assert isinstance(target, DeclRef)
-        return Resolution(self.program, Candidate(target.declaration, dict(target.substitution)), match.cost)
+        return FunctionView(self.program, Candidate(target.declaration, dict(target.substitution)))
 
 
 def open_parameters(kind: Nominal) -> set[GenericKey]:

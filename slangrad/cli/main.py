@@ -22,18 +22,18 @@ import typer
 import slangrad
 from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.disk.store import Store
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.options import Options
 
-CONSOLE = Late("rich.console")
-DIAGNOSE = Late("slangrad.check.diagnose")
+CONSOLE = LazyModule("rich.console")
+DIAGNOSE = LazyModule("slangrad.check.diagnose")
 COMPILE, DOCTOR, STAGES = (
-    Late("slangrad.cli.compile"),
-    Late("slangrad.cli.doctor"),
-    Late("slangrad.cli.stages"),
+    LazyModule("slangrad.cli.compile"),
+    LazyModule("slangrad.cli.doctor"),
+    LazyModule("slangrad.cli.stages"),
 )
-GRAPH, KERNELS = Late("slangrad.cli.graph"), Late("slangrad.cli.kernels")
-TRAIN_MLP, TRAIN_MLP_SHOW = Late("slangrad.cli.train_mlp"), Late("slangrad.cli.train_mlp_show")
+GRAPH, KERNELS = LazyModule("slangrad.cli.graph"), LazyModule("slangrad.cli.kernels")
+TRAIN_MLP, TRAIN_MLP_SHOW = LazyModule("slangrad.cli.train_mlp"), LazyModule("slangrad.cli.train_mlp_show")
 
 app = typer.Typer(
     help="Slang functions with gradients, on any CPU.",

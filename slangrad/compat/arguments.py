@@ -25,23 +25,15 @@ from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.encode import Encoder, memory_format
 from slangrad.marshal.host.footprint import Footprint, Values
 from slangrad.marshal.host.footprint import Shape as Sizes
-from slangrad.marshal.protocol.marshal import (
-    PRIMAL,
-    Find,
-    KernelParameter,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Scratch,
-    Setter,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import Find, KernelParameter, Leaf, Scratch, Setter
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import PRIMAL
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.reflection.buffer_cursor import BufferCursor
 from slangrad.marshal.simple.plain import refuse_writes
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.reflection.slang_layout import SlangProgramLayout

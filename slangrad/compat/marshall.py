@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from slangrad.api.functional.call_data import AccessType, BoundVariable, CallMode
 from slangrad.marshal.reflection.slang_type import SlangType
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device

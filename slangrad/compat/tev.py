@@ -17,8 +17,8 @@ import numpy as np
 from slangrad.compat.logger import log_warn
 from slangrad.images import tasks
 from slangrad.images.bitmap import Bitmap
-from slangrad.tensors.formats import DataType
-from slangrad.tensors.textures import Texture
+from slangrad.tensors.textures.formats import DataType
+from slangrad.tensors.textures.texture import Texture
 
 HOST, PORT, TIMEOUT = "127.0.0.1", 14158, 2.0  # seconds
 _CREATE, _UPDATE = 4, 6  # the numbers of tev's messages

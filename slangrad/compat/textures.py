@@ -11,9 +11,9 @@ from enum import Enum
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.types import vector
 from slangrad.marshal.reflection.type_kinds import ScalarKind
-from slangrad.tensors.shape import Shape
-from slangrad.tensors.texture_desc import KINDS, format_of, halved
-from slangrad.tensors.textures import Texture
+from slangrad.tensors.elements.shape import Shape
+from slangrad.tensors.textures.texture import Texture
+from slangrad.tensors.textures.texture_desc import KINDS, format_of, halved
 
 _SCALARS = {
     ScalarKind.float32: ir.F32, ScalarKind.float16: ir.F16, ScalarKind.uint32: ir.U32, ScalarKind.uint16: ir.U16,

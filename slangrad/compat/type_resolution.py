@@ -36,10 +36,10 @@ from slangrad.marshal.reflection.slang_type import (
     innermost_type,
 )
 from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import element_type as memory_type
-from slangrad.tensors.element_types import numpy_layout
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import element_type as memory_type
+from slangrad.tensors.elements.element_types import numpy_layout
+from slangrad.tensors.elements.shape import Shape
 
 SlangLayout = ElementLayout
 TShapeOrTuple = tuple[int, ...] | Shape

@@ -23,7 +23,7 @@ from slangrad.marshal import registry
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.reflection.slang_type import SlangType
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.reflection.slang_layout import SlangProgramLayout

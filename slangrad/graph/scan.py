@@ -19,10 +19,12 @@ import slangrad as spy
 from slangrad.graph.arrays.array import Array, constant, lifted
 from slangrad.graph.arrays.gradient import zeros
 from slangrad.graph.arrays.trees import PyTree, all_leaves, filled, form_of, leaves, leaves_like, tree_map
+from slangrad.graph.ir.devices import LoopArray
 from slangrad.graph.ir.errors import GraphError, explained
 from slangrad.graph.ir.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ir.ops import Bundle, base_of
 from slangrad.graph.lowering.choose import Choose
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import is_traced, is_value, pullback
 
@@ -119,10 +121,10 @@ class ScanLoop:
     def body(self, device: spy.Device, results: Iterable[int], choose: Choose) -> Plan:
         """The plan of one step."""
         outputs = [self.outputs[k] for k in self.needed(results)]
-        return Plan(outputs, self.inputs, device, is_body=True, choose=choose)
+        return Plan(outputs, self.inputs, device, PlanOptions(is_body=True, choose=choose))
 
-    def run(self, body: Plan, inputs: Sequence[np.ndarray], results: dict[int, np.ndarray]) -> None:
-        """Run a plan of the needed outputs. `inputs` and `results`: NumPy's views of memory."""
+    def run(self, body: Plan, inputs: Sequence[LoopArray], results: dict[int, LoopArray]) -> None:
+        """Run a plan of the needed outputs over memory of `inputs`, into that of `results`."""
         held = [body.array(x) for x in self.inputs]
         computed = dict(zip(self.needed(results), map(body.array, body.outputs), strict=True))
         count, last = len(self.outputs), self.carries + self.scanned

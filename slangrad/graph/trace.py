@@ -17,7 +17,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad import CallError
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process.warn import warn
 from slangrad.graph.arrays.array import Array, checked_type, lifted
 from slangrad.graph.arrays.captured import Counting, assumptions
@@ -51,10 +51,11 @@ from slangrad.graph.ir.values import (
     shape_of,
 )
 from slangrad.graph.output.explain import PlanExplanation
-from slangrad.graph.planning.plan import Plan, Settings
+from slangrad.graph.planning.options import PlanOptions, Settings
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.planning.recompute import bytes_in
 
-TORCH = Late("slangrad.graph.torch_bridge")
+TORCH = LazyModule("slangrad.graph.torch_bridge")
 
 MOST_PLANS = 64
 P = TypeVar("P")
@@ -232,7 +233,8 @@ class _Traced:
         device = jitted.device or _device_of(call.arrays)
         self._wrap = wrap_of(call.arrays)
         self.result, inputs, outputs = traced(jitted.function, call)
-        self.plan = Plan(outputs, inputs, device, layouts_of(inputs, call.arrays), **jitted.settings)
+        options = PlanOptions(layouts_of(inputs, call.arrays), **jitted.settings)
+        self.plan = Plan(outputs, inputs, device, options)
 
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
         tensors = self.plan.run(arrays)

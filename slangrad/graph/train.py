@@ -30,7 +30,8 @@ from slangrad.graph.ir.node import Node, new_input, topological_order
 from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, layout_of
 from slangrad.graph.lowering.choose import Choose, by_slang, chooser, of_first
 from slangrad.graph.output.explain import PlanExplanation
-from slangrad.graph.planning.plan import Plan, Settings
+from slangrad.graph.planning.options import PlanOptions, Settings
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import (
     CallArguments,
     Function,
@@ -336,7 +337,8 @@ class _Planned:
         sharding = self._sharding(step, held, graph, mesh, layers, links)
         local = self._local(step, held, graph, mesh, sharding)
         layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
-        staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
+        options = PlanOptions(layouts, memory=limit, choose=self._choose)
+        staged = StagePlan(local, graph, layers, mesh, self._device, options)
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
     def _by_parts(
@@ -359,16 +361,8 @@ class _Planned:
         layouts = self._layouts(step, call, held, graph)
         inputs = [local.inputs.get(node, node) for node in graph.inputs]
         layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
-        self.plan = Plan(
-            outputs,
-            inputs,
-            self._device,
-            layouts,
-            in_place=place,
-            choose=choose,
-            held=held.counted,
-            **step.settings,
-        )
+        options = PlanOptions(layouts, in_place=place, choose=choose, held=held.counted, **step.settings)
+        self.plan = Plan(outputs, inputs, self._device, options)
         self._run = self.plan.run
 
     def _sharding(

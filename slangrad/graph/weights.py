@@ -14,13 +14,13 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.disk.whole_files import open_file, write_output
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.trees import PyTree, all_leaves, filled, hidden_in, leaves, parts_of
 from slangrad.graph.ir.errors import GraphError, TracedValueError
 from slangrad.graph.ir.values import ArrayValue, is_array, is_torch
 
-SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
+SAFETENSORS, SAFETENSORS_OF_NUMPY = LazyModule("safetensors"), LazyModule("safetensors.numpy")
 
 
 def save(path: str | Path, tree: object) -> None:

@@ -22,8 +22,8 @@ import numpy as np
 from slangrad.images import files, tasks
 from slangrad.images.files import FileFormat, ImageError, PathOf, Picture
 from slangrad.images.pixels import LUMINANCE, from_srgb, normalized, to_srgb
-from slangrad.tensors.conversion import AnyArray
-from slangrad.tensors.formats import DataType
+from slangrad.tensors.elements.conversion import AnyArray
+from slangrad.tensors.textures.formats import DataType
 
 
 class PixelFormat(Enum):

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.base.late import Late
-from slangrad.tensors.conversion import AnyArray
+from slangrad.base.lazy import LazyModule
+from slangrad.tensors.elements.conversion import AnyArray
 
-PILLOW = Late("PIL.Image")
-OIIO = Late("OpenImageIO")
+PILLOW = LazyModule("PIL.Image")
+OIIO = LazyModule("OpenImageIO")
 
 PathOf = str | PathLike[str]
 Opened = Any  # an image of Pillow or an input of OpenImageIO, which need not be installed

@@ -18,10 +18,16 @@ import numpy as np
 from slangrad.images import tasks
 from slangrad.images.bitmap import Bitmap, PixelFormat
 from slangrad.images.files import PathOf
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.formats import Format
-from slangrad.tensors.texture_desc import ALL_MIPS, TextureDesc, TextureType, TextureUsage, UnsupportedTexture
-from slangrad.tensors.textures import Texture
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.textures.formats import Format
+from slangrad.tensors.textures.texture import Texture
+from slangrad.tensors.textures.texture_desc import (
+    ALL_MIPS,
+    TextureDesc,
+    TextureType,
+    TextureUsage,
+    UnsupportedTexture,
+)
 
 Source = Bitmap | PathOf
 

@@ -12,7 +12,7 @@ from os import PathLike
 import numpy as np
 
 from slangrad.images.files import NAMES, FileFormat, ImageError, Picture, format_of_name, read, write
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.elements.conversion import AnyArray
 
 _WITHOUT_ALPHA = (".ppm", ".pgm")
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722], np.float32)

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from slangrad.base.options import Options
-from slangrad.base.source import Line
 from slangrad.ir.data.types import Pointer, Struct
 from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.ir.ops.effects import is_arithmetic
@@ -82,13 +81,6 @@ class LlvmModule:
 
     text: str
     entry: Writer
-
-    def lines(self) -> list[Line]:
-        """The text in lines with the spans that they come from."""
-        lines = list(map(Line, self.text.split("\n")))
-        first = self.text[: self.text.index("\nentry:\n")].count("\n") + 2
-        placed = self.entry.placed_lines()
-        return [*lines[:first], *placed, *lines[first + len(placed) :]]
 
 
 @dataclass(frozen=True, slots=True)

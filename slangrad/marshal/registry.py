@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.marshal.composed.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.composed.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.containers.arrays import (
@@ -34,11 +34,11 @@ from slangrad.marshal.protocol.marshal import Marshal
 from slangrad.marshal.simple import indices
 from slangrad.marshal.simple.enums import EnumValue
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.torch_types import is_torch_type
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import is_torch_type
 
-TEXTURES = Late("slangrad.marshal.containers.textures")
+TEXTURES = LazyModule("slangrad.marshal.containers.textures")
 RECORD = "record"
 Key = Callable[[HostValue], Hashable]
 Maker = Callable[[HostValue], Marshal]

@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 
 from slangrad.base.disk.store import Json
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.check.model import types as checked
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data, type_from
@@ -33,13 +33,15 @@ from slangrad.marshal.containers.memory import (
 )
 from slangrad.marshal.containers.tensor_views import ViewFamily, ViewTensor
 from slangrad.marshal.containers.whole import Family, WholeTensor
-from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
+from slangrad.marshal.protocol.nodes import StreamSpec
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import Role
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple import indices
 from slangrad.marshal.simple.plain import Uniform
-from slangrad.tensors.element_types import dtype_from, dtype_text
+from slangrad.tensors.elements.element_types import dtype_from, dtype_text
 
 Data = Json
 SAME = "same"
@@ -61,7 +63,7 @@ _CLASSES: dict[str, type] = {
     )
 }  # fmt: skip
 
-_LATE_CLASSES = {"TextureLeaf": Late("slangrad.marshal.containers.textures")}
+_LATE_CLASSES = {"TextureLeaf": LazyModule("slangrad.marshal.containers.textures")}
 
 # fmt: off
 _NAMED: dict[str, object] = {

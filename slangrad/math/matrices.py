@@ -17,7 +17,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import Data
 from slangrad.marshal.host.vectors import HostArray, HostMatrix, HostQuaternion, HostVector, matrix_class
 from slangrad.math.geometry import floats, mul, rounded, wide
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 
 class Handedness(Enum):

@@ -1,6 +1,6 @@
 """Optimizers over lists of tensors: `SGD`, `Adam`, `AdamW`. A step is one kernel for each tensor, written in Slang."""
 
-from slangrad.absent import missing
+from slangrad.missing_names import missing
 from slangrad.optim.optimizers import SGD, Adam, AdamW, Optimizer
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]

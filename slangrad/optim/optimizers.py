@@ -30,7 +30,7 @@ from slangrad.optim.parameters import (
     leaves_of,
     parameters_of,
 )
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 STEPS = Path(__file__).parent / "steps.slang"

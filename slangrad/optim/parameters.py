@@ -15,15 +15,15 @@ from slangrad.api.devices.create import host_device
 from slangrad.ir.data.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import (
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import (
     element_type,
     slang_name,
     structured_dtype,
 )
-from slangrad.tensors.shape import contiguous_strides
+from slangrad.tensors.elements.shape import contiguous_strides
+from slangrad.tensors.elements.torch_types import is_torch_type
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import is_torch_type
 
 CODE = "E1032"
 _LEAVES = (Tensor, np.ndarray, str)

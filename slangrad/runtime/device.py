@@ -15,12 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.runtime.memory import HOST_MEMORY, MemoryBlock
 from slangrad.runtime.processors import OtherPrograms
 from slangrad.runtime.reports import LaunchReports, Printed, Site
@@ -168,6 +169,7 @@ class Device(ABC):
     place_of_torch: str | None = None  # the device of PyTorch's tensors in the same memory; None is the CPU
     threads = 1  # of the host that work on a launch at most
     recording: Recording | None = None
+    _recording_begins = kept_at_fork(Lock(), BRIEF)  # a thread that records itself waits for `replay_of`
     reaches_host = True  # whether kernels reach memory of the host, and the host that of the device
 
     def close(self) -> None:
@@ -213,12 +215,13 @@ class Device(ABC):
     def begin_recording(self) -> Recording:
         """From now on this thread records launches, copies within the device and clearing, which `fixed` takes.
         CaptureError if a thread records already."""
-        if self.recording is not None:
-            raise CaptureError(
-                "another capture of the device is open", "device.capture()", "let it end first"
-            )
-        self.recording = Recording()
-        return self.recording
+        with self._recording_begins:
+            if self.recording is not None:
+                raise CaptureError(
+                    "another capture of the device is open", "device.capture()", "let it end first"
+                )
+            self.recording = Recording()
+            return self.recording
 
     def end_recording(self) -> None:
         self.recording = None
@@ -233,6 +236,15 @@ class Device(ABC):
                 step()
 
         return run
+
+    def replay_of(self, calls: Sequence[Callable[[], object]]) -> Callable[[], None] | None:
+        """The work of calls as one function that takes the host less time, to be run while `may_replay` holds. None
+        where there is none."""
+        return None
+
+    def may_replay(self) -> bool:
+        """Whether work may run as one function of `replay_of` now."""
+        return False
 
     @property
     def runtime(self) -> Device:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from slangrad.base.diagnostics import CODES
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.options import (
     ANYWHERE,
     CONVERTED,
@@ -35,7 +35,7 @@ from slangrad.base.source import Span, excerpt
 if TYPE_CHECKING:
     from slangrad.base.prints.formats import Value
 
-FORMATS = Late("slangrad.base.prints.formats")
+FORMATS = LazyModule("slangrad.base.prints.formats")
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from time import perf_counter_ns
 
-from slangrad.base.late import loaded_torch
+from slangrad.base.lazy import loaded_torch
 
 # Nanoseconds for which threads wait busily at least: 300,000 turns with a pause on a processor on which that is short.
 AWAKE = 2_000_000

@@ -176,12 +176,12 @@ def show_lanes(widened: Widened) -> list[Line]:
 
 
 def show_llvm(written: WithText) -> list[Line]:
-    return written.module.lines()
+    return written.module.entry.lines_of(written.module.text)
 
 
 def show_assembly(written_and_image: tuple[WithText, KernelImage]) -> list[Line]:
     widened, module = written_and_image[0].widened, written_and_image[0].module
-    text, lines = with_debug_lines(module.text), module.lines()
+    text, lines = with_debug_lines(module.text), module.entry.lines_of(module.text)
     listing = native.assembly(text, widened.machine, widened.summed.flat.options.optimize)
     return [Line(text, lines[n - 1].span if n else None) for text, n in lines_of_listing(listing)]
 

@@ -246,7 +246,7 @@ def show_lanes(widened: Coarsened) -> list[Line]:
 
 
 def show_llvm(written: Written) -> list[Line]:
-    return written.module.lines()
+    return written.module.entry.lines_of(written.module.text)
 
 
 def show_ptx(assembled: Assembled) -> list[Line]:

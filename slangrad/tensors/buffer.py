@@ -17,25 +17,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Type
 from slangrad.runtime.device import Device, MemoryRegion
 from slangrad.runtime.memory import MemoryBlock, foreign_block
-from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
-from slangrad.tensors.element_types import element_type as find_element_type
-from slangrad.tensors.element_types import from_numpy_type, holds_structs, numpy_layout
-from slangrad.tensors.shape import check_count, contiguous_strides
-from slangrad.tensors.torch_types import TORCH
-from slangrad.tensors.transfer import SharedArray
-from slangrad.tensors.views import View, reach
+from slangrad.tensors.elements.conversion import AnyArray, HostValue, convert_exactly
+from slangrad.tensors.elements.element_types import element_type as find_element_type
+from slangrad.tensors.elements.element_types import from_numpy_type, holds_structs, numpy_layout
+from slangrad.tensors.elements.shape import check_count, contiguous_strides
+from slangrad.tensors.elements.torch_types import TORCH
+from slangrad.tensors.elements.transfer import SharedArray
+from slangrad.tensors.elements.views import View, reach
 
-FORMATS, EXCHANGE = Late("slangrad.tensors.formats"), Late("slangrad.tensors.gpu_exchange")
+FORMATS, EXCHANGE = (
+    LazyModule("slangrad.tensors.textures.formats"),
+    LazyModule("slangrad.tensors.gpu_exchange"),
+)
 if TYPE_CHECKING:
     from slangrad.tensors import descriptors as DESCRIPTORS
     from slangrad.tensors.descriptors import DescriptorHandle
 else:
-    DESCRIPTORS = Late("slangrad.tensors.descriptors")
+    DESCRIPTORS = LazyModule("slangrad.tensors.descriptors")
 BYTES = np.dtype(np.uint8)
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.tensors.buffer import Buffer, BufferUsage
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.tensors.textures import Texture
+    from slangrad.tensors.textures.texture import Texture
 
 
 class DescriptorHandleType(Enum):
@@ -145,10 +145,9 @@ def _texels(texture: Texture) -> tuple[HostValue, ...]:
     """The struct of a texture: the format of `struct`, and its numbers."""
     if texture.grad_in is not None or texture.grad_out is not None:
         raise ValueError("descriptor_handle: texels behind a handle are constants; use texture.detach()")
-    shape, levels = texture.texels.shape, texture.mip_count
     code = LONG.get(texture.format.name, texture.form.code)
-    numbers = (texture.address, 0, 0, texture.texel_count, code, *shape, levels)
-    return f"QQQII{len(shape)}II", *numbers
+    numbers = texture.scalars(code)
+    return f"QQQ{len(numbers) - 3}I", *numbers
 
 
 # --- The kinds of a handle's type in Slang ---

@@ -19,8 +19,8 @@ from slangrad.ir.data.types import Type
 from slangrad.runtime.device import Device, MemoryRegion, RegionItems
 from slangrad.runtime.memory import MemoryBlock
 from slangrad.tensors.buffer import BufferUsage, SharedView, runtime_of, shared_view
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import (
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.torch_types import (
     TORCH,
     dtype_of,
     is_torch_type,
@@ -28,7 +28,7 @@ from slangrad.tensors.torch_types import (
     small_float_of,
     words_of,
 )
-from slangrad.tensors.transfer import shared_memory
+from slangrad.tensors.elements.transfer import shared_memory
 
 GPU_KIND, HOST_KIND = 2, 1  # kDLCUDA, kDLCPU
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # by NumPy's kinds

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from slangrad.ir.data.types import Type
-from slangrad.tensors.element_types import derivative_type, holds_structs, slang_name
-from slangrad.tensors.element_types import element_type as find_element_type
+from slangrad.tensors.elements.element_types import derivative_type, holds_structs, slang_name
+from slangrad.tensors.elements.element_types import element_type as find_element_type
 from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:

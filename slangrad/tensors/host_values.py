@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.types import Matrix, Pointer, Scalar, Vector
-from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
-from slangrad.tensors.element_types import holds_structs, numpy_layout, slang_name
-from slangrad.tensors.torch_types import host_array_of, is_torch_type
-from slangrad.tensors.transfer import structs_of
+from slangrad.tensors.elements.conversion import AnyArray, HostValue, convert_exactly
+from slangrad.tensors.elements.element_types import holds_structs, numpy_layout, slang_name
+from slangrad.tensors.elements.torch_types import host_array_of, is_torch_type
+from slangrad.tensors.elements.transfer import structs_of
 
 if TYPE_CHECKING:
     from slangrad.tensors.strided import StridedView
     from slangrad.tensors.tensor import Tensor
 
-VECTORS = Late("slangrad.marshal.host.vectors")
+VECTORS = LazyModule("slangrad.marshal.host.vectors")
 CHUNK = 4096  # elements that are read at once; memory that changes meanwhile is seen from one to the next
 
 

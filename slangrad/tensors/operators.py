@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import holds_structs, slang_name
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import holds_structs, slang_name
 
 _ARITHMETIC = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.type_data import Data
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.elements.conversion import AnyArray
 
-CURRENT = Late("slangrad.api.devices.current")
+CURRENT = LazyModule("slangrad.api.devices.current")
 MOST_SHOWN = 8
 
 

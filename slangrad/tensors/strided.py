@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Type
 from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import TypeView, holds_structs, is_small_dtype, structured_dtype
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import TypeView, holds_structs, is_small_dtype, structured_dtype
+from slangrad.tensors.elements.shape import Shape, is_contiguous
+from slangrad.tensors.elements.torch_types import host_array_of, is_torch_type, torch_tensor_of
+from slangrad.tensors.elements.transfer import region_of, source_for, whole_elements
+from slangrad.tensors.elements.views import View, reach
 from slangrad.tensors.host_values import assign, item, listed
 from slangrad.tensors.operators import Operators
-from slangrad.tensors.shape import Shape, is_contiguous
-from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
-from slangrad.tensors.transfer import region_of, source_for, whole_elements
-from slangrad.tensors.views import View, reach
 
-IMAGES = Late("slangrad.images.pixels")
-CURSOR = Late("slangrad.marshal.reflection.buffer_cursor")
-EXCHANGE = Late("slangrad.tensors.gpu_exchange")
+IMAGES = LazyModule("slangrad.images.pixels")
+CURSOR = LazyModule("slangrad.marshal.reflection.buffer_cursor")
+EXCHANGE = LazyModule("slangrad.tensors.gpu_exchange")
 
 
 class StridedView(Operators):

@@ -25,17 +25,25 @@ from slangrad.ir.data.types import Type
 from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
 from slangrad.tensors.buffer import shared_view as view_of_shared
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import element_type as find_element_type
-from slangrad.tensors.element_types import holds_structs, slang_name
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import element_type as find_element_type
+from slangrad.tensors.elements.element_types import holds_structs, slang_name
+from slangrad.tensors.elements.shape import Shape, as_integers, as_shape, contiguous_strides
+from slangrad.tensors.elements.torch_types import host_array_of
+from slangrad.tensors.elements.transfer import SharedArray, filled, host_array, import_array, shared_memory
+from slangrad.tensors.elements.views import (
+    View,
+    broadcast,
+    complete_shape,
+    indexed,
+    reshaped,
+    retyped,
+    transposed,
+)
 from slangrad.tensors.gradients import HasGradients, checked
 from slangrad.tensors.host_values import assign, iterated
 from slangrad.tensors.saved import Saved, html_of, restored
-from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import EXCHANGE, IMAGES
-from slangrad.tensors.torch_types import host_array_of
-from slangrad.tensors.transfer import SharedArray, filled, host_array, import_array, shared_memory
-from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
 
 
 class _TwoNames:

@@ -31,12 +31,13 @@ from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import BACKWARD, TANGENT
 from slangrad.marshal.simple.plain import mapped
-from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
-from slangrad.tensors.element_types import derivative_type, numpy_layout
+from slangrad.tensors.elements.conversion import AnyArray, HostValue, convert_exactly
+from slangrad.tensors.elements.element_types import derivative_type, numpy_layout
+from slangrad.tensors.elements.torch_types import host_array_of, is_torch_type, torch_tensor_of
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
 
 CODE = "E1030"
 Path = tuple[object, ...]

@@ -24,10 +24,10 @@ from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, TANGENT
 from slangrad.marshal.registry import holds_objects, unwrap
 from slangrad.marshal.simple.plain import mapped
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import (
     CODE,

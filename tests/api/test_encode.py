@@ -10,7 +10,7 @@ import slangrad as spy
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import decode, encode, memory_format
 from slangrad.marshal.host.vectors import matrix_class, vector_class
-from slangrad.tensors.element_types import NUMPY_TYPES, structured_dtype
+from slangrad.tensors.elements.element_types import NUMPY_TYPES, structured_dtype
 from tests.test_abi import LAYOUTS, ORDERS, SCALARS
 
 NUMBERS = count()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import slangrad as spy
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process import forks
 from slangrad.llvm.machine import native
 
@@ -170,7 +170,7 @@ def test_a_fork_waits_for_modules_that_are_being_loaded(
 ) -> None:
     (tmp_path / "loads_slowly.py").write_text("import time\ntime.sleep(0.3)\nvalue = 5")
     monkeypatch.syspath_prepend(tmp_path)
-    module, began = Late("loads_slowly"), threading.Event()
+    module, began = LazyModule("loads_slowly"), threading.Event()
     thread = threading.Thread(target=lambda: (began.set(), module.value))
     thread.start()
     began.wait(30)

@@ -6,7 +6,7 @@ import pytest
 import slangrad as spy
 from slangrad import Format, FormatChannels, FormatType
 from slangrad.ir.data import types as ir
-from slangrad.tensors.formats import element_of
+from slangrad.tensors.textures.formats import element_of
 
 
 def test_formats_of_plain_numbers():

@@ -249,6 +249,18 @@ def test_resources(layout):
     assert picture.resource_result_type.full_name == "vector<float,4>"
 
 
+def test_the_layout_of_a_handle_is_that_of_its_resource(device):
+    text = "uniform RWStructuredBuffer<float3>.Handle points; struct S { Texture2D<float4>.Handle image; } uniform S s;"
+    points, held = device.load_module_from_source("handles", text).layout.parameters
+    assert points.type.full_name == "DescriptorHandle<RWStructuredBuffer<vector<float,3>>>"
+    assert (points.type.kind, points.type_layout.kind) == (TYPE.struct, TYPE.resource)
+    assert points.type_layout.type.full_name == "RWStructuredBuffer<vector<float,3>>"
+    assert points.type_layout.element_type_layout.type.full_name == "vector<float,3>"
+    assert points.type_layout.size == 8
+    (image,) = held.type_layout.fields
+    assert image.type_layout.type.resource_shape is TypeReflection.ResourceShape.texture_2d
+
+
 def test_sub_types(layout):
     names = {
         name: layout.find_type_by_name(name)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slangrad.call.plans.geometry import StreamStrides, plan_loops
 from slangrad.marshal.host.footprint import injective
-from slangrad.tensors.shape import contiguous_strides
+from slangrad.tensors.elements.shape import contiguous_strides
 
 
 def floats(*strides):

@@ -12,8 +12,8 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import lattice_of
 
 
-def region(label, place, size=16, reads=False, writes=False, adds=False, strides=(4,), injective=True):
-    return TouchedRegion(label, place, 0, size, reads, writes, adds, strides, injective)
+def region(label, place, size=16, writes=False, adds=False, strides=(4,), injective=True):
+    return TouchedRegion(label, place, 0, size, writes, adds, strides, injective)
 
 
 def conflicts(values, *regions):
@@ -21,25 +21,25 @@ def conflicts(values, *regions):
 
 
 def test_inputs_may_overlap():
-    assert pairs_of([region("x", 0, reads=True), region("y", 1, reads=True)]) == []
+    assert pairs_of([region("x", 0), region("y", 1)]) == []
 
 
 def test_separate_memory_is_no_conflict():
-    assert conflicts([0, 16], region("x", 0, reads=True), region("y", 1, writes=True)) is None
+    assert conflicts([0, 16], region("x", 0), region("y", 1, writes=True)) is None
 
 
 def test_in_place_is_fine():
-    assert conflicts([0, 0], region("x", 0, reads=True), region("y", 1, writes=True)) is None
+    assert conflicts([0, 0], region("x", 0), region("y", 1, writes=True)) is None
 
 
 def test_a_shifted_input_is_copied():
-    x = region("x", 0, reads=True)
+    x = region("x", 0)
     found = conflicts([0, 4], x, region("y", 1, writes=True))
     assert found.copies == [x]
 
 
 def test_an_input_with_other_strides_is_copied():
-    x = region("x", 0, reads=True, strides=(0,), injective=False)
+    x = region("x", 0, strides=(0,), injective=False)
     assert conflicts([0, 0], x, region("y", 1, writes=True)).copies == [x]
 
 
@@ -58,18 +58,18 @@ def test_the_same_gradient_element_of_one_thread_is_not_shared():
 
 
 def test_whole_tensors_may_overlap_in_what_they_write():
-    first = region("x", 0, reads=True, writes=True, strides=None)
-    second = region("y", 1, reads=True, writes=True, strides=None)
+    first = region("x", 0, writes=True, strides=None)
+    second = region("y", 1, writes=True, strides=None)
     assert pairs_of([first, second]) == []
 
 
 def test_a_whole_input_is_copied():
-    whole = region("t", 0, reads=True, strides=None)
+    whole = region("t", 0, strides=None)
     assert conflicts([0, 0], whole, region("y", 1, writes=True)).copies == [whole]
 
 
 def test_a_cotangent_must_not_lie_where_gradients_are_added():
-    taken = TouchedRegion("y", 0, 0, 16, True, False, False, (4,), True, takes=True)
+    taken = TouchedRegion("y", 0, 0, 16, False, False, (4,), True, takes=True)
     with pytest.raises(CallError, match="separate buffers") as caught:
         conflicts([0, 0], taken, region("x", 1, adds=True))
     assert caught.value.code == "E1007"

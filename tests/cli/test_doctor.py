@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.cli import doctor
 from slangrad.runtime.cuda import driver as drivers
 from tests.runtime.fake_cuda import fake_gpu
@@ -14,7 +14,7 @@ from tests.runtime.fake_cuda import fake_gpu
 def without_cuda(monkeypatch):
     """Whatever the machine of the test has."""
     drivers.load_driver.cache_clear()
-    monkeypatch.setattr(drivers, "BINDINGS", Late("cuda.no_such_module"))
+    monkeypatch.setattr(drivers, "BINDINGS", LazyModule("cuda.no_such_module"))
     yield
     drivers.load_driver.cache_clear()
 

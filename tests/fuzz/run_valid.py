@@ -1,20 +1,25 @@
-"""A child of test_valid_programs.py: random programs on machine code and in the oracle, bit for bit.
+"""A child of test_valid_programs.py: random programs on machine code of the CPU and in the oracle, bit for bit.
 
-python -m tests.fuzz.run_valid FIRST COUNT [LENGTH]    exits with 1 and prints the program when two results differ; with a length,
-                                            programs of so many declarations
+python -m tests.fuzz.run_valid FIRST COUNT [LENGTH] [cuda]
+
+It exits with 1 and prints the program when two results differ. With a length, programs have so many declarations. With
+`cuda` a GPU stands in place of the oracle, or with SLANGRAD_FAKE_GPU=1 a driver that interprets kernels.
 """
 
 import os
 import resource
 import sys
+from contextlib import nullcontext
 
 os.environ["SLANGRAD_CONTRACTION"] = "0"
+os.environ["SLANGRAD_SYNCHRONOUS"] = "1"
 
 import numpy as np
 
 import slangrad as spy
 from tests.fuzz.long_programs import generate_long
 from tests.fuzz.programs import generate
+from tests.runtime.fake_cuda import fake_gpu
 
 MEMORY = 4 << 30
 
@@ -29,31 +34,39 @@ def outcome(backend: str, text: str) -> tuple[bytes, str]:
     """The bits of the results, NaNs made equal, and whether an index was out of range."""
     device = spy.create_device(backend=backend)
     module = spy.Module.load_from_source(device, "program", text)
-    result = np.zeros(len(X), dtype=np.float32)
+    tensor = spy.Tensor.zeros(device, (len(X),), "float")
     try:
-        module.f(X, Y, N, _result=result)
+        module.f(X, Y, N, _result=tensor)
         reported = ""
     except IndexError:
         reported = "index out of range"
+    result = tensor.to_numpy()
     result[np.isnan(result)] = np.nan
     return result.tobytes(), reported
 
 
-def main(first: int, count: int, length: int = 0) -> int:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+def main(first: int, count: int, length: int = 0, other: str = "interpreter") -> int:
+    if other != "cuda":  # whose driver reserves addresses for all memory of the GPU
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with fake_gpu() if os.environ.get("SLANGRAD_FAKE_GPU") else nullcontext():
+        return compare(first, count, length, other)
+
+
+def compare(first: int, count: int, length: int, other: str) -> int:
     for seed in range(first, first + count):
         text = generate_long(seed, length) if length else generate(seed)
         try:
-            machine, oracle = outcome("cpu", text), outcome("interpreter", text)
+            machine, expected = outcome("cpu", text), outcome(other, text)
         except Exception as error:
             print(f"seed {seed}: {type(error).__name__}: {error}\n{text}")
             return 1
-        if machine != oracle:
-            print(f"seed {seed}: machine {np.frombuffer(machine[0], np.float32)} {machine[1]}")
-            print(f"{'':12} oracle {np.frombuffer(oracle[0], np.float32)} {oracle[1]}\n{text}")
+        if machine != expected:
+            print(f"seed {seed}: cpu {np.frombuffer(machine[0], np.float32)} {machine[1]}")
+            print(f"{other} {np.frombuffer(expected[0], np.float32)} {expected[1]}\n{text}")
             return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    numbers = [argument for argument in sys.argv[1:] if argument.isdigit()]
+    sys.exit(main(*map(int, numbers), **({"other": "cuda"} if "cuda" in sys.argv else {})))

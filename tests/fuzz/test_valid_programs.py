@@ -35,6 +35,21 @@ def test_machine_code_equals_the_oracle(first: int) -> None:
     run(str(first), str(BATCH))
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.deep) for first in range(25, 500, 25))]
+)
+def test_a_gpu_equals_the_cpu(gpu, first: int) -> None:
+    run(str(first), "25", "cuda")
+
+
+@pytest.mark.cuda
+@pytest.mark.deep
+@pytest.mark.parametrize("first", range(100, 104))
+def test_a_gpu_equals_the_cpu_in_long_programs(gpu, first: int) -> None:
+    run(str(first), "1", "300", "cuda")
+
+
 def test_atomic_operations_through_places() -> None:
     run("0", str(SOME), script="run_atomics")
 

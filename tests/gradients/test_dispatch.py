@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from tests.gradients.backends import ALL
+from tests.backends import ALL
 
 SHAPES = """
 interface IShape : IDifferentiable { [Differentiable] double area(double k); [Differentiable] This grown(double k); }

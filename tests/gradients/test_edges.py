@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from tests.gradients.backends import COMPILED
+from tests.backends import COMPILED
 from tests.gradients.edges import TYPES, Edge, edges, functions, program, rows
 
 ULPS = 4

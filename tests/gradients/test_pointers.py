@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from tests.gradients.backends import ALL
+from tests.backends import ALL
 
 PLACE = """
 struct Place : IDifferentiablePtrType

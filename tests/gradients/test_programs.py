@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from tests.gradients.backends import COMPILED
+from tests.backends import COMPILED
 from tests.gradients.custom_programs import CUSTOM_PROGRAMS
 from tests.gradients.programs import PROGRAMS, REPRESENTATIVE, Program, points
 

@@ -148,7 +148,9 @@ def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("seed", range(200, 230))
+@pytest.mark.parametrize(
+    "seed", [*range(200, 230), *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(230, 700))]
+)
 def test_on_a_gpu(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers of the processor, but those that hang on the last bits of the arguments."""
     cpu, gpu = (machine_code(seed, (AUTO, KEEP)[seed % 2], monkeypatch, b) for b in ("cpu", "cuda"))

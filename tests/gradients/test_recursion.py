@@ -7,7 +7,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Limits, Options
-from tests.gradients.backends import ALL
+from tests.backends import ALL
 
 COUNTS = """
 int ackermann(int m, int n)

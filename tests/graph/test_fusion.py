@@ -14,6 +14,7 @@ from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.lowering.steps import MemoryPart, ProductStep
 from slangrad.graph.planning.memory import arena, lifetimes
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.fuse import Fusion, Group
@@ -69,7 +70,7 @@ def random_program(seed: int):
 def plans(function, arrays, device, fused: bool):
     nodes = [new_input(each.shape, each.dtype) for each in arrays]
     outputs = [each.node for each in function(*map(Array, nodes))]
-    plan = Plan(outputs, nodes, device, fused=fused)
+    plan = Plan(outputs, nodes, device, PlanOptions(fused=fused))
     return plan, [each.to_numpy() for each in plan.run([as_tensor(device, each) for each in arrays])]
 
 

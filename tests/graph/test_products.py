@@ -12,6 +12,7 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.lowering.steps import KernelStep
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(21)
@@ -52,7 +53,7 @@ def slang_only(function: Callable[..., Any], *arrays: Any, fused: bool = True) -
     nodes = [new_input(each.shape, each.dtype) for each in arrays]
     made = function(*map(Array, nodes))
     outputs = [each.node for each in (made if isinstance(made, tuple) else (made,))]
-    plan = Plan(outputs, nodes, spy.default_device(), fused=fused, consistent="bits")
+    plan = Plan(outputs, nodes, spy.default_device(), PlanOptions(fused=fused, consistent="bits"))
     return plan, [each.to_numpy() for each in plan.run([as_tensor(plan.device, each) for each in arrays])]
 
 

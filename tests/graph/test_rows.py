@@ -11,6 +11,7 @@ from slangrad import graph
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(9)
@@ -23,7 +24,7 @@ def plans(function: Callable[..., Any], *arrays: Any) -> tuple[list[Any], Plan]:
     outputs = [each.node for each in (made if isinstance(made, tuple) else (made,))]
     found = []
     for fused in (False, True):
-        plan = Plan(outputs, nodes, spy.default_device(), fused=fused)
+        plan = Plan(outputs, nodes, spy.default_device(), PlanOptions(fused=fused))
         found.append([x.to_numpy() for x in plan.run([as_tensor(plan.device, each) for each in arrays])])
     return found, plan
 

@@ -119,6 +119,6 @@ def test_traced_arrays_are_not_saved(tmp_path: Path) -> None:
 
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "SAFETENSORS_OF_NUMPY", weights.Late("slangrad.no_such_module"))
+    monkeypatch.setattr(weights, "SAFETENSORS_OF_NUMPY", weights.LazyModule("slangrad.no_such_module"))
     with pytest.raises(graph.GraphError, match=r"pip install 'slangrad\[safetensors\]'"):
         graph.save(tmp_path / "m", TREE)

@@ -234,7 +234,7 @@ def test_what_is_no_bitmap(tmp_path) -> None:
 
 def test_exr_needs_its_library(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "OpenImageIO", None)
-    monkeypatch.setattr(files, "OIIO", files.Late("OpenImageIO"))
+    monkeypatch.setattr(files, "OIIO", files.LazyModule("OpenImageIO"))
     (tmp_path / "a.exr").write_bytes(b"\x76\x2f\x31\x01" + bytes(32))
     for action in (
         lambda: spy.Bitmap(tmp_path / "a.exr"),

@@ -73,6 +73,27 @@ def test_small_groups_are_waves_with_lanes_off():
     assert_like_oracle(text, arguments, (20, 1, 1))
 
 
+@pytest.mark.parametrize("group", ["8, 1, 1", "4, 2, 1", "16, 4, 1"])
+def test_differences_in_quads(group):
+    """In all threads, and where some quads are not there."""
+    text = f"""
+    [shader("compute")] [numthreads({group})]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform float* a, uniform float* b)
+    {{
+        uint at = id.y * 16 + id.x;
+        float x = a[at];
+        b[3 * at] = ddx_fine(x) + 8 * ddy_coarse(float2(x, x * x)).y;
+        if ((at & 8) != 0)
+        {{
+            b[3 * at + 1] = fwidth_fine(x);
+            b[3 * at + 2] = ddy_fine(x) - ddx(x);
+        }}
+    }}
+    """
+    values = np.random.default_rng(8).uniform(-2, 2, 64).astype(np.float32)
+    assert_like_oracle(text, {"a": values, "b": np.zeros(192, np.float32)}, (16, 4, 1))
+
+
 def test_equal_numbers_keep_the_order_of_lanes():
     text = """
     [shader("compute")] [numthreads(32, 1, 1)]

@@ -1,11 +1,11 @@
-"""Inlining: nested calls, functions with their own derivatives, limits, what stays reachable."""
+"""Inlining: nested calls, functions with their own derivatives, limits."""
 
 import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
 from slangrad.ir.text.printer import print_function
-from slangrad.opt.calls.inline import inline, reachable
+from slangrad.opt.calls.inline import inline
 from tests.ir.parse_text import parse_program
 
 PROGRAM = """
@@ -34,12 +34,6 @@ def test_functions_with_their_own_derivatives_stay_calls():
 def test_everything():
     program = inline(parse_program(PROGRAM), everything=True)
     assert all("call" not in print_function(f) for f in program.functions.values())
-
-
-def test_reachable():
-    program = parse_program(PROGRAM)
-    assert set(program.functions) - set(reachable(program, ["main"]).functions) == {"unused"}
-    assert list(reachable(inline(program, everything=True), ["main"]).functions) == ["main"]
 
 
 def test_too_large():

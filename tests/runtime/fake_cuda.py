@@ -21,6 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 import slangrad as spy
+from slangrad.call.compiling import together
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import KernelLaunch, run_kernel
@@ -149,7 +150,8 @@ def recordable(function):
 
 
 class FakeBindings:
-    """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
+    """`calls`: the names of all calls, without launches. `launches`: how many there were, `graph_launches`: those of graphs.
+    `linked`: PTX that was
     assembled."""
 
     CUstreamCaptureMode = Names()
@@ -161,7 +163,7 @@ class FakeBindings:
         self.kernels = {}  # kernels in IR, and their modules, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
-        self.launches = 0
+        self.launches = self.graph_launches = 0
         self.launches_without_memory = 0  # how many of the next ones fail
         self.linked = []
         self.torch = None  # PyTorch as the device sees it, which has no GPU
@@ -361,6 +363,8 @@ class FakeBindings:
         return (Result.CUDA_SUCCESS,)
 
     def cuGraphLaunch(self, graph, stream):
+        assert stream not in self.capturing, "the driver is not known to record graphs in graphs"
+        self.graph_launches += 1
         for step in self._handles[graph]:
             assert step(stream)[0] == Result.CUDA_SUCCESS
         return (Result.CUDA_SUCCESS,)
@@ -524,6 +528,7 @@ def fake_gpu(**settings):
         patch.object(cuda, "target_of", target_of),
         patch.object(streams, "loaded_torch", lambda: bindings.torch),
         patch.object(devices, "loaded_torch", lambda: bindings.torch),
+        patch.object(together, "_processes", lambda options: 1),  # kernels of workers have no IR here
     ):
         yield bindings
     drivers.load_driver.cache_clear()

@@ -11,7 +11,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.disk.store import Store
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.options import Options
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda import launch as compiled
@@ -79,7 +79,7 @@ def test_what_is_missing_is_told(settings, message):
 
 def test_a_missing_package_is_told(monkeypatch):
     drivers.load_driver.cache_clear()
-    monkeypatch.setattr(drivers, "BINDINGS", Late("cuda.no_such_module"))
+    monkeypatch.setattr(drivers, "BINDINGS", LazyModule("cuda.no_such_module"))
     with pytest.raises(spy.CallError, match=r"(?s)cuda-bindings is not installed.*slangrad\[cuda\]"):
         spy.create_device("cuda")
 

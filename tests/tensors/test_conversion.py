@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.elements.conversion import convert_exactly
 
 DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
           np.float16, np.float32, np.float64]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of
-from slangrad.tensors.element_types import (
+from slangrad.tensors.elements.element_types import (
     derivative_type,
     element_type,
     from_numpy_type,

@@ -93,7 +93,7 @@ def test_what_cannot_be_read(device: CpuDevice, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ValueError, match="has pixels of Pillow's mode 'I', which are not read"):
         Tensor.load_from_image(device, whole)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    monkeypatch.setattr(files, "PILLOW", files.Late("PIL.Image"))
+    monkeypatch.setattr(files, "PILLOW", files.LazyModule("PIL.Image"))
     with pytest.raises(ImportError, match=r"needs Pillow: pip install slangrad\[image\]"):
         Tensor.load_from_image(device, tmp_path / "text.png")
 
@@ -122,7 +122,7 @@ def test_bits_are_not_lost(device: CpuDevice, tmp_path: Path, monkeypatch: pytes
         found = Tensor.load_from_image(device, tmp_path / "deep.png").to_numpy()
         assert np.array_equal(found, (deep / np.float32(65535)).astype(np.float32))
     monkeypatch.setitem(sys.modules, "OpenImageIO", None)
-    monkeypatch.setattr(files, "OIIO", files.Late("OpenImageIO"))
+    monkeypatch.setattr(files, "OIIO", files.LazyModule("OpenImageIO"))
     with pytest.raises(
         ImportError, match=r"16 bits in each of several channels, of which Pillow keeps 8.*OpenImageIO"
     ):
@@ -174,7 +174,7 @@ def test_what_cannot_be_saved(device: CpuDevice, tmp_path: Path, monkeypatch: py
     with pytest.raises(ValueError, match="NaN is no intensity"):
         save((4, 4), "float", value=np.nan)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    monkeypatch.setattr(files, "PILLOW", files.Late("PIL.Image"))
+    monkeypatch.setattr(files, "PILLOW", files.LazyModule("PIL.Image"))
     with pytest.raises(ImportError, match=r"image.png needs Pillow: pip install slangrad\[image\]"):
         save((4, 4), "float")
     assert not list(tmp_path.iterdir())

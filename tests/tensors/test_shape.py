@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slangrad.tensors.shape import Shape, as_shape, contiguous_strides, is_contiguous
+from slangrad.tensors.elements.shape import Shape, as_shape, contiguous_strides, is_contiguous
 
 
 def test_a_shape_is_a_tuple() -> None:

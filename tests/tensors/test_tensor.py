@@ -7,7 +7,7 @@ import slangrad.api.sessions.plain_types  # noqa: F401  how types are shown
 from slangrad.ir.data import types as ir
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType
-from slangrad.tensors.element_types import TypeView
+from slangrad.tensors.elements.element_types import TypeView
 from slangrad.tensors.tensor import Tensor
 
 DTYPES = {

@@ -8,6 +8,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.marshal.errors import CallError, ResolveException
+from tests.backends import COMPILED
 from tests.textures.model import PACKED, corners, unpacked
 
 F = np.float32
@@ -124,7 +125,7 @@ def buffer(device, array):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 @pytest.mark.parametrize(
     "rank", [1, pytest.param(2, marks=pytest.mark.deep), pytest.param(3, marks=pytest.mark.deep)]
 )
@@ -162,7 +163,7 @@ def test_samples_of_every_format(device, kernel, rank) -> None:
             np.testing.assert_allclose(found, expected, atol=3e-6, err_msg=f"{format} {name} {filter.name}")
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 @pytest.mark.parametrize(
     "rank", [2, pytest.param(1, marks=pytest.mark.deep), pytest.param(3, marks=pytest.mark.deep)]
 )
@@ -238,7 +239,7 @@ float3 half_of_three(float3 x) { return x / 2; }
 """
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 @pytest.mark.parametrize(
     "format", [pytest.param(f, marks=pytest.mark.deep) for f in INTEGERS if f != "rg8_sint"] + ["rg8_sint"]
 )
@@ -259,7 +260,7 @@ def test_integers_are_widened_and_clamped(device, load, format) -> None:
     assert stored.tolist() == np.clip(values, int(ends.min), int(ends.max)).tolist()[:count]
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 def test_packed_texels_in_calls(device, load) -> None:
     """Words, integers of ten bits, bitmaps, means and texels for each call."""
     module = load(TEXT)
@@ -303,7 +304,7 @@ def test_calls_see_values(device, load) -> None:
     assert module.color(one, spy.int2(0, 0)) == spy.float4(1, 0, 0, 1)
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 def test_texels_of_eight_bits_have_gradients(device, load) -> None:
     module, numbers = load(TEXT), np.array([[[0, 51, 102, 255], [255, 204, 153, 0]]], np.uint8)
     image = texture(device, "rgba8_unorm", numbers, 2).with_grads()

@@ -7,6 +7,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.marshal.errors import CallError
+from tests.backends import COMPILED
 from tests.textures.model import corners
 
 F = np.float32
@@ -86,7 +87,7 @@ def texel_of_each_call(kind):
     return {"1": "texture_1d", "2": "texture_2d", "3": "texture_3d"}[kind]
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 @pytest.mark.parametrize(
     "kind", ["2", pytest.param("1", marks=pytest.mark.deep), pytest.param("3", marks=pytest.mark.deep)]
 )
@@ -137,7 +138,7 @@ def test_levels_and_layers_have_gradients(device, load) -> None:
     assert [pages.grad.to_numpy(layer=k).sum() for k in range(3)] == [0, 2, 0]
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 @pytest.mark.parametrize("name", ["first", pytest.param("slope", marks=pytest.mark.deep)])
 def test_texels_and_coordinates_together(device, load, name) -> None:
     """Both modes and differences agree for a direction that moves texels and coordinates; once nested."""
@@ -236,7 +237,7 @@ def test_gradients_that_do_not_fit(device, load) -> None:
     assert copied.grad_in is copied.grad_out and copied.detach().grad_out is None
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 def test_sums_do_not_depend_on_threads(load, device) -> None:
     """Many threads add to few texels: the sum is that of one thread, in each run the same."""
     module = load(TEXT)

@@ -137,6 +137,14 @@ def test_derivatives_by_coordinates(device, module) -> None:
     np.testing.assert_allclose(uv.grad.to_numpy()[:, 0], [4, 8])
 
 
+def test_a_sample_has_the_code_of_conversions_once_for_each_level(device, module) -> None:
+    """Only conversions from sRGB have a `pow`; loads of texels that lie as values have none."""
+    image = texture_of(device, spy.Format.r32_float, np.ones((1, 1), F))
+    smooth = device.create_sampler().descriptor_handle
+    compiled = module.sampled.compile(image.descriptor_handle_ro, smooth, spy.float2(0.5))
+    assert compiled.text("clean").count(" = pow ") == 2
+
+
 def test_what_is_no_handle_of_the_resource(device, module) -> None:
     """Large numbers, plain addresses and altered handles stand for nothing, and are not followed."""
     image = texture_of(device, spy.Format.r32_float, np.ones((1, 1), F))

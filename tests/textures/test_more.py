@@ -9,13 +9,14 @@ import pytest
 import slangrad as spy
 from slangrad.marshal.errors import ResolveException
 from slangrad.runtime.reports import ConvertedTexelError
+from tests.backends import COMPILED
 from tests.textures.model import corners, texel_index
 
 F = np.float32
 MODES = {mode.name: mode for mode in spy.TextureAddressingMode}
 FILTERS, TYPES, COMPARISONS = spy.TextureFilteringMode, spy.TextureType, spy.ComparisonFunc
 BORDER = (0.25, 0.5, 0.75, 1.0)
-compiled_only = pytest.mark.parametrize("device", ["cpu"], indirect=True)
+compiled_only = pytest.mark.parametrize("device", COMPILED, indirect=True)
 
 TEXT = """
 float4 reds(Texture2D<float2> t, SamplerState s, float2 u) { return t.Gather(s, u); }

@@ -5,6 +5,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.marshal.errors import CallCompileError, CallError, ResolveException
+from tests.backends import COMPILED
 from tests.textures.model import sample as model
 
 F = np.float32
@@ -22,7 +23,7 @@ def sampler(device, mode="wrap", kind=FILTERS.linear, **named):
 
 
 # Three tests have kernels enough for one backend; the others run interpreted, too.
-compiled_only = pytest.mark.parametrize("device", ["cpu"], indirect=True)
+compiled_only = pytest.mark.parametrize("device", COMPILED, indirect=True)
 
 TEXT = """
 [Differentiable] float4 at1(Texture1D<float4> t, SamplerState s, float u) { return t.Sample(s, u); }

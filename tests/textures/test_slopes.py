@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.backends import COMPILED
 from tests.textures.model import corners, sample
 from tests.textures.test_formats import BORDER, FILTERS, MODES, numbers_of, texture, values
 
@@ -41,7 +42,7 @@ def mean(colors, place, mode, is_linear):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("device", COMPILED, indirect=True)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_slopes_of_every_mode_and_filter(device, load, rank, format) -> None:

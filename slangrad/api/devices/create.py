@@ -15,8 +15,8 @@ from slangrad.api.devices.device import CPU, CUDA, Device, name_of
 from slangrad.api.sessions.desc import DeviceType
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.torch_types import TORCH, has_gpu
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.torch_types import TORCH, has_gpu
 
 _default: list[Device] = []
 _making_default = kept_at_fork(threading.Lock(), WORK)

@@ -26,18 +26,18 @@ from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOpti
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.options import Options, store_of
 from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.base.process.threads import WeakBag
 from slangrad.base.process.unique import Unique
-from slangrad.call.binding.request import CheckMode
+from slangrad.call.binding.call_request import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Device as RuntimeDevice
 from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
-from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices import capture as CAPTURE
@@ -54,14 +54,26 @@ if TYPE_CHECKING:
     from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import CheckedProgram
-    from slangrad.tensors import formats as FORMATS
+    from slangrad.tensors.textures import formats as FORMATS
 else:
-    ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
-    CAPTURE = Late("slangrad.api.devices.capture")
-    COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
-    BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
-    FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
-    FORMATS, PIPELINE = Late("slangrad.tensors.formats"), Late("slangrad.api.kernels.pipeline")
+    ABILITIES, REPORTS = (
+        LazyModule("slangrad.api.devices.features"),
+        LazyModule("slangrad.api.devices.reports"),
+    )
+    CAPTURE = LazyModule("slangrad.api.devices.capture")
+    COMMANDS, KERNEL = LazyModule("slangrad.api.kernels.commands"), LazyModule("slangrad.api.kernels.kernel")
+    BLOCK, CURSOR = (
+        LazyModule("slangrad.api.kernels.shader_block"),
+        LazyModule("slangrad.api.kernels.shader_cursor"),
+    )
+    FENCES, REFLECTION = (
+        LazyModule("slangrad.api.kernels.fences"),
+        LazyModule("slangrad.api.reflection.program_layout"),
+    )
+    FORMATS, PIPELINE = (
+        LazyModule("slangrad.tensors.textures.formats"),
+        LazyModule("slangrad.api.kernels.pipeline"),
+    )
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
 
@@ -139,7 +151,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules, MakesTextures):
             self.checking = self._check_modes[-1] if self._check_modes else None
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise import_module("slangrad.absent").missing("'Device'", name)
+        raise import_module("slangrad.missing_names").missing("'Device'", name)
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"

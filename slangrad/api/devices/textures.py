@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
 
 if TYPE_CHECKING:
     from slangrad.marshal.simple import samplers as SAMPLERS
-    from slangrad.tensors import texture_desc as DESCS
-    from slangrad.tensors import textures as TEXTURES
+    from slangrad.tensors.textures import texture as TEXTURES
+    from slangrad.tensors.textures import texture_desc as DESCS
 else:
-    SAMPLERS = Late("slangrad.marshal.simple.samplers")
-    TEXTURES, DESCS = Late("slangrad.tensors.textures"), Late("slangrad.tensors.texture_desc")
+    SAMPLERS = LazyModule("slangrad.marshal.simple.samplers")
+    TEXTURES = LazyModule("slangrad.tensors.textures.texture")
+    DESCS = LazyModule("slangrad.tensors.textures.texture_desc")
 
 
 class MakesTextures:

@@ -14,14 +14,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from slangrad.call.binding.bind import BoundArgument
-from slangrad.call.binding.request import RESULT
+from slangrad.call.binding.call_request import RESULT
 from slangrad.call.caller import InspectedCall
 from slangrad.call.plans.packing import Compiled
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
+from slangrad.marshal.protocol.nodes import BoundNode, Composite
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT
 from slangrad.marshal.reflection.slang_type import SlangType
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
@@ -89,7 +90,7 @@ class BoundVariable:
         node: BoundNode, name: str, path: str, layout: SlangProgramLayout, index: int = -1
     ) -> BoundVariable:
         role, mapping = node.role, Shape(_mapping(node))
-        is_explicit = isinstance(node, Leaf) and node.explicit is not None
+        is_explicit = node.has_dimensions and node.explicit is not None
         children = None
         if isinstance(node, Composite):
             parts = [(str(part.key), f"{path}{part.access}", part.node) for part in node.parts]

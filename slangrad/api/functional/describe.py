@@ -16,7 +16,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.slang_layout import parameters_of
-from slangrad.call.binding.request import RESULT
+from slangrad.call.binding.call_request import RESULT
 from slangrad.check.model.types import EnumType
 from slangrad.marshal.reflection.slang_type import SlangType
 

@@ -20,8 +20,8 @@ from slangrad.api.kernels.shader import (
     is_entry,
 )
 from slangrad.base.page_words import unlike
+from slangrad.call.binding.call_request import Named
 from slangrad.call.binding.program import CallCandidate
-from slangrad.call.binding.request import Named
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import spell_on_page

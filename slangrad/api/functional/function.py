@@ -13,11 +13,9 @@ from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
-from slangrad.absent import missing
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process.unique import Unique
-from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import (
+from slangrad.call.binding.call_request import (
     APPEND,
     RESULT,
     CallSettings,
@@ -27,16 +25,18 @@ from slangrad.call.binding.request import (
     merge,
     settings_key,
 )
+from slangrad.call.binding.launchable import Launchable
 from slangrad.call.caller import AnswersCalls, Caller
 from slangrad.call.plans.packing import Compiled
 from slangrad.call.repeated import RenewedCaller, RepeatedCall, SameCall
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
+from slangrad.marshal.protocol.roles import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.registry import launched_argument, unwrap
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import as_integers
+from slangrad.missing_names import missing
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import as_integers
 
 if TYPE_CHECKING:
     from slangrad.api.functional import call_data as CALL_DATA
@@ -52,12 +52,18 @@ if TYPE_CHECKING:
     from slangrad.marshal.reflection.slang_type import SlangParameter
     from slangrad.pipeline import CompiledKernel
 else:
-    DISPATCH, CURSOR = Late("slangrad.api.functional.dispatch"), Late("slangrad.api.kernels.shader_cursor")
-    COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
-    CALL_DATA = Late("slangrad.api.functional.call_data")
+    DISPATCH, CURSOR = (
+        LazyModule("slangrad.api.functional.dispatch"),
+        LazyModule("slangrad.api.kernels.shader_cursor"),
+    )
+    COMMANDS, LAYOUT = (
+        LazyModule("slangrad.api.kernels.commands"),
+        LazyModule("slangrad.api.reflection.slang_layout"),
+    )
+    CALL_DATA = LazyModule("slangrad.api.functional.call_data")
 
-DESCRIBE = Late("slangrad.api.functional.describe")
-TORCH_OP = Late("slangrad.call.pytorch.torch_op")
+DESCRIBE = LazyModule("slangrad.api.functional.describe")
+TORCH_OP = LazyModule("slangrad.call.pytorch.torch_op")
 MOST_IN_GROUP = 1024
 # fmt: off
 _MEANT = {  # names of other libraries

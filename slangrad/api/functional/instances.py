@@ -19,8 +19,8 @@ from slangrad.api.functional.struct import Struct
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.registry import key_of, marshal_of, register, unwrap
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.shape import Shape
 from slangrad.tensors.tensor import Tensor
 
 if TYPE_CHECKING:

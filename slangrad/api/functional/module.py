@@ -20,7 +20,7 @@ from slangrad.api.functional.function import DESCRIBE, Function, OwnText
 from slangrad.api.functional.struct import Enum, Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import UNKNOWN
@@ -33,8 +33,8 @@ from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.spelling import spell, spell_value
 from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.torch_types import leave_out_of_graphs
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.torch_types import leave_out_of_graphs
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, SlangModule
@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
 
-LAYOUT, TOGETHER = Late("slangrad.api.reflection.slang_layout"), Late("slangrad.api.functional.together")
+LAYOUT, TOGETHER = (
+    LazyModule("slangrad.api.reflection.slang_layout"),
+    LazyModule("slangrad.api.functional.together"),
+)
 Find = Callable[["Reflection"], Sequence["FunctionView"]]
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}

@@ -19,12 +19,12 @@ from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import near
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
-from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.simple.enums import EnumValue, holds
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device

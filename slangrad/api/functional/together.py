@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 
 from slangrad.api.functional.function import Function
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.call.compiling.together import compile_together as compile_together
 from slangrad.call.compiling.together import worker_ahead as worker_ahead
 from slangrad.marshal.errors import CallError
 
-PIPELINE, SHADER = Late("slangrad.api.kernels.pipeline"), Late("slangrad.api.kernels.shader")
+PIPELINE, SHADER = LazyModule("slangrad.api.kernels.pipeline"), LazyModule("slangrad.api.kernels.shader")
 
 
 def prepared(call: object) -> Callable[[], object]:

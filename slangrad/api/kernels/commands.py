@@ -26,14 +26,14 @@ from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, MemoryRegion
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import numpy_layout
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import numpy_layout
 from slangrad.tensors.strided import StridedView
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
     from slangrad.tensors.tensor import Tensor
-    from slangrad.tensors.textures import Texture
+    from slangrad.tensors.textures.texture import Texture
 
 Command = Callable[[], object]
 

@@ -16,13 +16,13 @@ from slangrad.api.kernels.pipeline import BlockSlot, ComputePipeline, ParameterS
 from slangrad.api.kernels.shader import ShaderProgram
 from slangrad.api.kernels.uniforms import missing, unknown
 from slangrad.api.reflection.program_layout import ReflectionCursor
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.commands import CommandEncoder
 
-COMMANDS = Late("slangrad.api.kernels.commands")
+COMMANDS = LazyModule("slangrad.api.kernels.commands")
 
 
 def _is_read(slot: ParameterSlot | BlockSlot) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slangrad.api.kernels.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.kernels.uniforms import STRICTLY, Uniforms, missing, unknown
-from slangrad.base.late import late_property
+from slangrad.base.lazy import lazy_property
 from slangrad.check.model.types import Type, stored
 from slangrad.ir.data.types import Pointer as Address
 from slangrad.ir.data.types import struct
@@ -20,7 +20,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import INTEGERS, Encoder, StructEncoder
 from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Grid
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.check.model.declref import Declared
@@ -166,7 +166,7 @@ class ComputePipeline:
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
         return ParameterSlot(label, uniform, place.start)
 
-    @late_property
+    @lazy_property
     def offsets(self) -> dict[ParameterSlot | BlockSlot, int]:
         """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
         offsets: dict[ParameterSlot | BlockSlot, int] = {}

@@ -33,7 +33,7 @@ from slangrad.check.model.types import GenericArgument, Type, parameter_type, st
 from slangrad.check.reflect import Reflection, is_launch_parameter
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device

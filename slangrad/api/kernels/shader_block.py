@@ -20,7 +20,7 @@ from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutR
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.reflection.type_kinds import TypeKind
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 WITH_ELEMENTS = (TypeKind.array, TypeKind.vector, TypeKind.matrix)
 

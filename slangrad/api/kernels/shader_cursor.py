@@ -21,13 +21,13 @@ import numpy as np
 from slangrad.api.kernels.pipeline import BlockSlot, ComputePipeline, ParameterSlot
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
-from slangrad.call.binding.request import Tree, put
+from slangrad.call.binding.call_request import Tree, put
 from slangrad.check.model.types import ArrayType, Type
 from slangrad.ir.data.layout import scalars_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import Encoder, memory_format
 from slangrad.marshal.host.footprint import Values
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes

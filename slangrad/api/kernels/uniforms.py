@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
     UINT64,
@@ -56,15 +56,15 @@ from slangrad.marshal.reflection.model import TEXTURES as TEXTURE_SHAPES
 from slangrad.marshal.simple.enums import EnumValue
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import slang_name
-from slangrad.tensors.shape import MOST_ELEMENTS
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import slang_name
+from slangrad.tensors.elements.shape import MOST_ELEMENTS
 from slangrad.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
 
-TEXTURES = Late("slangrad.marshal.containers.textures")
+TEXTURES = LazyModule("slangrad.marshal.containers.textures")
 UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 
 

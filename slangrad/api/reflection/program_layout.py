@@ -36,13 +36,14 @@ from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
 from slangrad.check.model.declref import Declared
-from slangrad.check.model.types import InterfaceType, Type
+from slangrad.check.model.types import InterfaceType, StructType, Type, unstored
 from slangrad.check.reflect import CONSTRUCTOR, is_launch_parameter
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout, round_up
+from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostVector, vector_class
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.protocol.spelling import parse_generic_signature, spell
 from slangrad.marshal.reflection.model import BLOCKS, InMemory
 from slangrad.marshal.reflection.type_kinds import ShapeKind, TypeKind
@@ -81,8 +82,8 @@ class TypeLayoutReflection(BaseReflectionObject, InMemory):
 
     @property
     def type(self) -> TypeReflection:
-        """The type itself."""
-        return self._context.type_of(self._type)
+        """The type itself. A handle is laid out as its resource, so it has the resource's type, as in SlangPy."""
+        return self._context.type_of(laid_out(self._type))
 
     @property
     def name(self) -> str:
@@ -111,12 +112,21 @@ class TypeLayoutReflection(BaseReflectionObject, InMemory):
     @property
     def element_type_layout(self) -> TypeLayoutReflection | None:
         """The element of an array, vector, matrix, buffer or pointer, or the content of a block."""
-        element = element_of(self._type)
+        element = element_of(laid_out(self._type))
         return None if element is None else layout_for(self._context, element)
 
     def unwrap_array(self) -> TypeLayoutReflection:
         """Of arrays of any depth the element's layout, else itself."""
         return layout_for(self._context, unwrapped(self._type))
+
+
+def laid_out(t: Type) -> Type:
+    """The type whose kind a layout shows: T of `DescriptorHandle<T>`, else the type itself."""
+    handle = unstored(t)
+    if not isinstance(handle, StructType) or standard_name(handle) != "DescriptorHandle":
+        return t
+    resource: Type = handle.inner
+    return resource
 
 
 def layout_for(context: ReflectionContext, t: Type) -> TypeLayoutReflection:

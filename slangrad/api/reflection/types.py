@@ -41,7 +41,7 @@ from slangrad.marshal.reflection.model import (
 from slangrad.marshal.reflection.slang_type import DIRECTIONS
 from slangrad.marshal.reflection.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 Made = TypeVar("Made")
 Members = tuple[tuple[Declared, Type], ...]

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from slangrad.api.sessions.plain_types import PLAIN, is_plain
 from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileWarning
-from slangrad.base.late import Late, late_property
+from slangrad.base.lazy import LazyModule, lazy_property
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.process.warn import warn
@@ -29,7 +29,7 @@ from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
 from slangrad.ir.data import types as ir
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 
 if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from slangrad.check.modules import CheckedProgram
     from slangrad.check.reflect import Reflection
 
-FRONT = Late("slangrad.call.front")
+FRONT = LazyModule("slangrad.call.front")
 
 
 class KnownModule:
@@ -59,12 +59,12 @@ class KnownModule:
         assert self.parsed is not None, "the module is not in its generation"
         return self.parsed
 
-    @late_property
+    @lazy_property
     def view(self) -> Reflection:
         reflection: Reflection = FRONT.Reflection(self.generation.program, self.checked)
         return reflection
 
-    @late_property
+    @lazy_property
     def all_types(self) -> ModuleTypes:
         types: ModuleTypes = FRONT.ModuleTypes(self.view)
         types.layout = self.program
@@ -130,7 +130,7 @@ class Generation:
         self._aliases: dict[CheckedModule, str] = {}
         self._checked: CheckedSession | None = None
 
-    @late_property
+    @lazy_property
     def others(self) -> tuple[Generation, ...]:
         """The same texts for other targets, whose kernels are kept on disk (`Options.also`)."""
         if self.target != self.session.target:

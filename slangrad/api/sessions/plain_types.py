@@ -18,11 +18,11 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import COMPONENTS
-from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.type_map import Fields, HostTypeMap
 from slangrad.marshal.reflection.slang_type import slang_type_of
-from slangrad.tensors.element_types import TypeView
+from slangrad.tensors.elements.element_types import TypeView
 
 
 class PlainTypes(ProgramTypes):

@@ -21,7 +21,7 @@ from slangrad.api.sessions.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.process.forks import WORK, kept_at_fork
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from slangrad.check.modules import CheckedProgram
 
 
-SHADER = Late("slangrad.api.kernels.shader")
+SHADER = LazyModule("slangrad.api.kernels.shader")
 
 
 _numbers = count()

@@ -14,27 +14,19 @@ from math import prod
 
 from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.binding.broadcast import align_right, call_dimensions
+from slangrad.call.binding.call_request import RESULT
 from slangrad.call.binding.launchable import Launchable, LeafSource
 from slangrad.call.binding.mapping import MAPPED
 from slangrad.call.binding.program import FoundFunction, ModuleTypes
-from slangrad.call.binding.request import RESULT
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import (
-    PRIMAL,
-    REVERSE,
-    BoundNode,
-    Composite,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Spot,
-    Way,
-    role_of,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Leaf
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import PRIMAL, REVERSE, role_of
 
 
 @dataclass(slots=True)
@@ -111,7 +103,7 @@ def bind_call(
         result = created.bind(dims, types)
         sources.append((result, results.CREATED))
     if result is not None:
-        _mark(result, function.result_differentiable, types)
+        result.mark(function.result_differentiable, types)
     call = Binding(mode, function, arguments, result, created, cotangent, dims)
     for node, index in sources:
         for path, leaf in node.leaves():
@@ -145,23 +137,10 @@ def _bind_argument(
     spot = Spot(names.fresh(parameter.name), parameter.name, role, own_mode, types, names.fresh)
     node = passed.marshal.bind(passed.way, spot)
     converted = passed.way.type if passed.way.how == MAPPED else None
-    _mark(node, not parameter.no_diff and (converted is None or tangent is not None), types)
+    node.mark(not parameter.no_diff and (converted is None or tangent is not None), types)
     return BoundArgument(
         node, parameter.direction, differentiable, parameter.no_diff, passed.index, converted
     )
-
-
-def _mark(node: BoundNode, carries: bool, types: ProgramTypes) -> None:
-    """Record in each leaf whether a derivative can pass there."""
-    if isinstance(node, Leaf):
-        node.carries = carries and node.content is not None and types.tangent(node.content) is not None
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        part_carries = carries and not (
-            isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None
-        )
-        _mark(part.node, part_carries, types)
 
 
 def _bind_result(

@@ -11,14 +11,16 @@ from collections.abc import Callable, Sequence
 
 from slangrad.call.binding import mapping
 from slangrad.call.binding.bind import Binding, bind_call, set_group
+from slangrad.call.binding.call_request import RESULT, CallRequest, CallSettings
 from slangrad.call.binding.program import CallCandidate, ModuleTypes, conformance_of
 from slangrad.call.binding.receivers import declared_instead, idle_call
-from slangrad.call.binding.request import RESULT, CallRequest, CallSettings
 from slangrad.call.binding.resolve import Arguments, resolve
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import global_leaf
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.protocol.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
+from slangrad.marshal.protocol.marshal import Marshal, Spot
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import PRIMAL, REVERSE, Role
 
 CALL_SHAPE = "CallShapeInfo"  # functions of the library about the place of a call (std/call_shape.slang)
 MOST_DIMENSIONS = 16

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from slangrad.marshal.composed.results import CreatedResult
-from slangrad.marshal.protocol.marshal import Leaf
-from slangrad.tensors.conversion import HostValue
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.tensors.elements.conversion import HostValue
 
 SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
 PARTIAL = "p"  # its letter among those of streams where groups at the border are not full

@@ -16,9 +16,11 @@ from slangrad.check.model.types import Type
 from slangrad.marshal.composed.scalars import UnsupportedMarshal
 from slangrad.marshal.composed.structs import DictMarshal
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode
 from slangrad.marshal.protocol.patterns import converts
-from slangrad.tensors.conversion import HostValue
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.tensors.elements.conversion import HostValue
 
 TYPE_ENTRY = "$type"
 FindType = Callable[[HostValue], Type | None]
@@ -65,7 +67,7 @@ class MappedMarshal(Marshal):
             spot = self._spot_of_other(way, spot)
         node = self.inner.bind(way, spot)
         if self.dims is not None:
-            if self.dims and not isinstance(node, Leaf):
+            if self.dims and not node.has_dimensions:
                 message = f"Explicit vectorization raised exception: NotImplementedError: '{spot.label}': "
                 raise BoundVariableException("E1009", message + f"{self.described} has no dimensions to map")
             node.explicit = self.dims

@@ -30,10 +30,9 @@ UNKNOWN = object()
 
 @dataclass(slots=True, frozen=True)
 class FoundModule:
-    """`key` is that of the checked module; `also` is the name that the text gives itself."""
+    """`key` is that of the checked module."""
 
     key: str
-    also: str
     origin: Origin
 
 
@@ -75,7 +74,7 @@ class ModuleIndex:
         if not self._are_same(name, requests, texts):
             return None
         self._keep_text(source)
-        module = FoundModule(key, also, Origin(source, path, requests, texts, macros))
+        module = FoundModule(key, Origin(source, path, requests, texts, macros))
         if also:
             self._known.setdefault(also, module)
         return self._enter(name, module)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from slangrad.base.page_words import rooted
+from slangrad.call.binding.call_request import Named
 from slangrad.call.binding.module_index import reachable
-from slangrad.call.binding.request import Named
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.types import (
@@ -25,17 +25,17 @@ from slangrad.check.model.types import (
     VectorType,
     nominal,
 )
-from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution, written_generics
+from slangrad.check.reflect import FunctionView, ParameterView, Reflection, written_generics
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import COMPONENTS
-from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.protocol.spelling import namespaces_of, spell, spell_argument, spell_on_page
 from slangrad.marshal.protocol.type_map import HostTypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
-from slangrad.tensors.element_types import element_type
+from slangrad.tensors.elements.element_types import element_type
 
 THIS = "_this"
 Imports = Callable[[], tuple[str, ...]]
@@ -247,7 +247,7 @@ class FoundFunction:
 
 def found_function(
     candidate: CallCandidate,
-    resolution: Resolution,
+    resolution: FunctionView,
     this: Type | None,
     count: int,
     types: ModuleTypes,
@@ -300,7 +300,7 @@ def _shorter(function: FoundFunction) -> tuple[str, ...]:
 
 
 def _spelled(
-    candidate: CallCandidate, resolution: Resolution, this: Type | None, result: Type | None
+    candidate: CallCandidate, resolution: FunctionView, this: Type | None, result: Type | None
 ) -> tuple[str, str]:
     """The text of the call in a kernel, and the function's name for derivatives."""
     if candidate.is_constructor:
@@ -320,7 +320,7 @@ def _spelled(
     return spelled, spelled
 
 
-def _explicit(view: FunctionView, resolution: Resolution) -> tuple[tuple[str, str], ...]:
+def _explicit(view: FunctionView, resolution: FunctionView) -> tuple[tuple[str, str], ...]:
     """Generic parameters that are written, with their arguments."""
     substitution = resolution.reference.substitution
     written = written_generics(view.declaration)
@@ -331,7 +331,7 @@ def _listed(arguments: list[str]) -> str:
     return f"<{', '.join(arguments)}>" if arguments else ""
 
 
-def _owner(candidate: CallCandidate, resolution: Resolution) -> str:
+def _owner(candidate: CallCandidate, resolution: FunctionView) -> str:
     """The struct that a static method belongs to."""
     parent = candidate.view.declaration.parent
     if not isinstance(parent, ast.StructDeclaration):

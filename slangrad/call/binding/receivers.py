@@ -10,7 +10,8 @@ from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.model.types import StructType
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import TANGENT, Leaf
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import TANGENT
 
 
 def idle_call(call: Binding, types: ModuleTypes) -> CallError:

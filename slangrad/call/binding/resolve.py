@@ -16,6 +16,7 @@ from itertools import islice, product
 
 from slangrad.base.suggestions import near
 from slangrad.call.binding.bind import PassedArgument
+from slangrad.call.binding.call_request import CALL_WORDS
 from slangrad.call.binding.program import (
     THIS,
     CallCandidate,
@@ -24,11 +25,11 @@ from slangrad.call.binding.program import (
     ModuleTypes,
     found_function,
 )
-from slangrad.call.binding.request import CALL_WORDS
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import BoundVariableException, ResolveException
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Marshal, Way
+from slangrad.marshal.protocol.marshal import Marshal, Way
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT
 
 MOST_COMBINATIONS = 256
 

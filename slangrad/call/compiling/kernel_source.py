@@ -25,8 +25,10 @@ from slangrad.call.binding.bind import Binding, BoundArgument
 from slangrad.call.binding.launchable import SHAPE
 from slangrad.call.binding.program import conformance_text
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
+from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
+from slangrad.marshal.protocol.nodes import BoundNode
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT
 from slangrad.marshal.protocol.spelling import spell_differential, spell_on_page
 
 ENTRY = "kernel"
@@ -52,6 +54,13 @@ class KernelPage:
 
     def say_after(self, line: str) -> None:
         self.after.append((line, self.owner))
+
+    def declaration(self, t: Type, name: str, value: str = "") -> str:
+        return f"{spell_on_page(t)} {name}{f' = {value}' if value else ''};"
+
+    def say_zero(self, t: Type, name: str, tangent: Type | None = None) -> None:
+        differential = spell_differential(t) if tangent is None else spell_on_page(tangent)
+        self.say_before(f"{differential} {name} = {spell_on_page(t)}.dzero();")
 
     def arguments(self) -> Iterator[BoundArgument]:
         """The arguments of the call; statements are about the newest one."""
@@ -116,88 +125,33 @@ def _header(page: KernelPage, rank: int) -> list[Line]:
 # --- Values -------------------------------------------------------------------------------------------
 
 
-def _value(page: KernelPage, node: BoundNode) -> str:
-    """An expression for the primal; composites become a variable first."""
-    if isinstance(node, Leaf):
-        return node.load()
-    assert isinstance(node, Composite)
-    zero = "" if node.complete else " = {}"
-    page.say_before(f"{spell_on_page(node.type)} {node.name}{zero};")
-    for part in node.parts if node.role.reads else ():
-        page.say_before(f"{node.name}{part.access} = {_value(page, part.node)};")
-    return node.name
-
-
 def _constant(page: KernelPage, argument: BoundArgument) -> str:
     """An expression for an argument that is read only."""
-    value = _value(page, argument.node)
+    value = argument.node.primal(page)
     return value if argument.converted is None else f"{spell_on_page(argument.converted)}({value})"
-
-
-def _variable(page: KernelPage, node: BoundNode) -> str:
-    """A variable that the function can write, holding the primal if that is read."""
-    if not isinstance(node, Leaf):
-        return _value(page, node)
-    name = f"{node.name}_value"
-    start = f" = {node.load()}" if node.role.reads else ""
-    page.say_before(f"{spell_on_page(node.type)} {name}{start};")
-    return name
-
-
-def _leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]]:
-    """The leaves of a node, each with the expression of its part of the value."""
-    if isinstance(node, Leaf):
-        yield node, value
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        yield from _leaves(part.node, value + part.access)
-
-
-def _derivative_leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]]:
-    """The same for a value of the Differential; parts without derivatives are left out."""
-    if isinstance(node, Leaf):
-        yield node, value
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        if part.tangent_access is not None:
-            yield from _derivative_leaves(part.node, value + part.tangent_access)
 
 
 def _store(page: KernelPage, node: BoundNode, value: str) -> None:
     """After the call: written values go to memory."""
-    for leaf, written in _leaves(node, value):
+    for leaf, written in node.leaves_of(value):
         if leaf.role.writes:
             page.say_after(leaf.store(written))
 
 
-def _derivative(page: KernelPage, node: BoundNode, name: str) -> str:
-    """An expression for the incoming derivative; parts without one are zero."""
-    if isinstance(node, Leaf):
-        return node.take()
-    assert isinstance(node, Composite) and node.tangent is not None
-    page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
-    for leaf, incoming in _derivative_leaves(node, name):
-        if leaf.role.takes:
-            page.say_before(f"{incoming} = {leaf.take()};")
-    return name
-
-
 def _takes(node: BoundNode) -> bool:
     """Whether a derivative comes in."""
-    return any(leaf.role.takes for leaf, _ in _derivative_leaves(node, ""))
+    return any(leaf.role.takes for leaf, _ in node.leaves_of_tangent(""))
 
 
 def _pair(page: KernelPage, argument: BoundArgument) -> str:
     """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
     node, value = argument.node, _constant(page, argument)
-    return f"{value}, {_derivative(page, node, f'{node.name}_in')}" if _takes(node) else value
+    return f"{value}, {node.derivative(page, f'{node.name}_in')}" if _takes(node) else value
 
 
 def _give(page: KernelPage, node: BoundNode, value: str) -> None:
     """After the call: derivatives go out."""
-    for leaf, derivative in _derivative_leaves(node, value):
+    for leaf, derivative in node.leaves_of_tangent(value):
         if leaf.role.gives:
             page.say_after(leaf.give(derivative, leaf.name in page.alone))
 
@@ -213,7 +167,7 @@ def _forward(page: KernelPage) -> str:
 def _forward_argument(page: KernelPage, argument: BoundArgument) -> str:
     if argument.direction == "in" or argument.converted is not None:
         return _constant(page, argument)
-    name = _variable(page, argument.node)
+    name = argument.node.variable(page)
     _store(page, argument.node, name)
     return name
 
@@ -224,12 +178,7 @@ def _with_this(page: KernelPage, arguments: list[str], result: BoundNode | None)
         this, *arguments = arguments
         callee = f"{this}.{callee}"
     call = f"{callee}({', '.join(arguments)})"
-    if result is None:
-        return f"{call};"
-    if isinstance(result, Leaf):
-        return result.store(call)
-    _store(page, result, f"{result.name}_value")
-    return f"{spell_on_page(result.type)} {result.name}_value = {call};"
+    return f"{call};" if result is None else result.receive(page, call)
 
 
 def _backward(page: KernelPage) -> str:
@@ -240,23 +189,14 @@ def _backward(page: KernelPage) -> str:
         gradient.arguments.append(page.call.cotangent)
     elif page.call.result is not None and page.call.function.result_differentiable:
         page.owner = page.call.result.label
-        gradient.arguments.append(_cotangent(page, page.call.result))
+        gradient.arguments.append(page.call.result.cotangent(page))
     return gradient.text(page.call.function.static_callee)
-
-
-def _cotangent(page: KernelPage, node: BoundNode) -> str:
-    """The derivative of an output; that of a number is zero."""
-    if isinstance(node, Leaf) and not node.role.takes:
-        zero = f"{spell_on_page(node.type)}.dzero()"
-        page.say_before(f"{spell_differential(node.type)} {node.name}_in = {zero};")
-        return f"{node.name}_in"
-    return _derivative(page, node, f"{node.name}_in")
 
 
 def _backward_argument(page: KernelPage, argument: BoundArgument, gradient: GradientCall) -> None:
     node = argument.node
     if argument.direction == "out":
-        gradient.arguments += [_cotangent(page, node)] if argument.differentiable else []
+        gradient.arguments += [node.cotangent(page)] if argument.differentiable else []
     elif not argument.differentiable:
         gradient.arguments.append(_constant(page, argument))
     else:
@@ -336,7 +276,7 @@ def _higher(page: KernelPage) -> str:
         orders.first.arguments.append(page.call.cotangent)
     elif result is not None and page.call.function.result_differentiable:
         page.owner = result.label
-        orders.constant(f"no_diff {spell_differential(result.type)}", result.name, _cotangent(page, result))
+        orders.constant(f"no_diff {spell_differential(result.type)}", result.name, result.cotangent(page))
     for order in range(1, page.call.order + 1):
         page.functions += [(line, "") for line in _order(orders, order, page.call.function.static_callee)]
     arguments = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
@@ -347,7 +287,7 @@ def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument)
     node, kind = argument.node, spell_on_page(argument.node.type)
     if argument.direction == "out":
         if argument.differentiable:
-            orders.constant(f"no_diff {spell_differential(node.type)}", node.name, _cotangent(page, node))
+            orders.constant(f"no_diff {spell_differential(node.type)}", node.name, node.cotangent(page))
         return
     if not argument.differentiable or not _takes(node):
         _higher_constant(page, orders, argument)
@@ -359,7 +299,7 @@ def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument)
         raise CallError("E1007", message, (), "return the value from the function")
     name, differential = node.name, spell_differential(node.type)
     orders.parameters += [f"{kind} {name}", f"{differential} {name}_in"]
-    orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
+    orders.taken += [node.primal(page), node.derivative(page, f"{name}_in_value")]
     orders.outputs.append((name, differential))
     orders.first.pair(f"{name}_pair", name)
     orders.next += [f"diffPair({name}, {name}_in)", f"diffPair({name}_in)"]

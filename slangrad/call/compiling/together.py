@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.options import Options
 from slangrad.base.progress import shown
 from slangrad.runtime.processors import idle_processors
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slangrad.call.compiling.recipe import Recipe
     from slangrad.check.checked_module import CheckedModule
 
-WORKERS = Late("slangrad.call.compiling.workers")
+WORKERS = LazyModule("slangrad.call.compiling.workers")
 Prepare = Callable[[], object]
 PATIENCE = 60.0  # seconds that this process waits for a worker when it has nothing else to do
 _own = threading.local()  # whether this thread gathers

@@ -27,8 +27,8 @@ from slangrad.call.plans.geometry import Loops
 from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Lattice, Shape, Values, injective, lattice_of, span_of
-from slangrad.marshal.protocol.marshal import Leaf
-from slangrad.tensors.conversion import HostValue
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 MOST_WORK = 100_000
@@ -47,7 +47,6 @@ class TouchedRegion:
     place: int
     low: int
     high: int
-    reads: bool
     writes: bool
     adds: bool
     strides: Shape | None = None
@@ -251,9 +250,7 @@ def regions_of(
             _, shape, steps, item, home = use.memory
             low, high = span_of(item, shape, steps)
             start = places[use.name].start + use.at
-            region = TouchedRegion(
-                use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes
-            )
+            region = TouchedRegion(use.label, start, low, high, use.writes, use.adds, takes=use.takes)
             region.is_host, region.by_pointer = home is None, use.by_pointer
             region.lattice = lattice_of(item, shape, steps)
             if use.stream is not None:

@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.ir.data.types import Struct, Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import MemoryFormat, format_of, memory_format
 from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Kernel
-from slangrad.tensors.element_types import slang_name
+from slangrad.tensors.elements.element_types import slang_name
 
 if TYPE_CHECKING:
     from slangrad.pipeline import CompiledKernel
@@ -85,7 +85,7 @@ def _fits(t: Type, value: object) -> bool:
     return True
 
 
-PIPELINE = Late("slangrad.pipeline")
+PIPELINE = LazyModule("slangrad.pipeline")
 
 
 @dataclass(slots=True)

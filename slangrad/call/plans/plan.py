@@ -37,11 +37,11 @@ from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import makes_rows
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
-from slangrad.marshal.protocol.marshal import Leaf, Setter
+from slangrad.marshal.protocol.nodes import Leaf, Setter
 from slangrad.marshal.registry import key_of
 from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.call.sessions import HostDevice

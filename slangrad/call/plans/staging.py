@@ -19,7 +19,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Device, MemoryRegion, RegionItems
 from slangrad.runtime.memory import ALIGNMENT, MemoryBlock
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.elements.conversion import AnyArray
 
 BYTE = np.dtype(np.uint8)
 

@@ -19,8 +19,8 @@ import torch
 from torch.autograd.graph import increment_version
 
 from slangrad.base.process.warn import warn
+from slangrad.call.binding.call_request import CallRequest, CallSettings
 from slangrad.call.binding.launchable import LeafSource, ValuePlace, found_at
-from slangrad.call.binding.request import CallRequest, CallSettings
 from slangrad.call.plans.overlap import both_changed, share
 from slangrad.call.plans.plan import CallPlan
 from slangrad.call.pytorch.torch_functions import ForwardJob
@@ -29,10 +29,11 @@ from slangrad.marshal.composed import results
 from slangrad.marshal.containers.memory import memory_of_torch
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import REVERSE, TANGENT, Leaf
+from slangrad.marshal.protocol.nodes import Leaf
+from slangrad.marshal.protocol.roles import REVERSE, TANGENT
 from slangrad.runtime.device import MemoryRegion
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.torch_types import leave_out_of_graphs
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.torch_types import leave_out_of_graphs
 from slangrad.torch_jobs import apply, is_seen, transforms_are_active
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from slangrad.base.late import Late
-from slangrad.call.binding.request import CallRequest, CallSettings, settings_key
+from slangrad.base.lazy import LazyModule
+from slangrad.call.binding.call_request import CallRequest, CallSettings, settings_key
 from slangrad.call.caller import Caller
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
@@ -31,7 +31,8 @@ from slangrad.call.pytorch.torch_sites import Arrange, TorchSite, TorchSlot
 from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BoundNode, Composite, Leaf, ProgramTypes
+from slangrad.marshal.protocol.nodes import BoundNode, Composite, Leaf
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from slangrad.call.sessions import SessionGeneration
     from slangrad.check.reflect import ParameterView
 
-FRONT = Late("slangrad.call.front")
+FRONT = LazyModule("slangrad.call.front")
 NAME = "gradients"
 Slots = list[tuple[tuple[object, ...], TorchSlot]]  # each with the path of its derivative
 

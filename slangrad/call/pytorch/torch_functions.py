@@ -21,8 +21,8 @@ from slangrad.call.pytorch.torch_derivatives import reverse_site
 from slangrad.call.pytorch.torch_sites import TorchSite, put
 from slangrad.marshal.containers.memory import TorchCurve
 from slangrad.marshal.containers.values import DiffPair, snapshot
-from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT
-from slangrad.tensors.conversion import HostValue
+from slangrad.marshal.protocol.roles import BACKWARD, TANGENT
+from slangrad.tensors.elements.conversion import HostValue
 from slangrad.torch_jobs import Outputs, Sum, Tensors, TorchJob, apply, zeros
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 Tensors = Sequence[torch.Tensor]
 _numbers = count(1)

@@ -13,12 +13,12 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
+from slangrad.call.binding.call_request import RESULT, THREADS, CallRequest, CallSettings, settings_key
 from slangrad.call.binding.launchable import LeafSource, ValuePlace, found_at
-from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, settings_key
 from slangrad.call.plans.plan import CallPlan
 from slangrad.marshal.containers.values import snapshot
 from slangrad.marshal.simple.plain import mapped
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import Binding

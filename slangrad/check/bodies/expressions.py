@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass, kinds_of
-from slangrad.check.bodies import expansions, lambdas
+from slangrad.check.bodies import expansions, lambdas, spirv
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.calls import (
     check_argument,
@@ -242,8 +242,23 @@ def _refuse(code: str, construct: str) -> Callable[[Scope, ast.Expression], Type
 
 
 def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
-    """Code for another target is not checked."""
-    return ERROR if scope.foreign else _refuse("E9003", "assembly for another target")(scope, node)
+    """A call of a lambda with the statements that are meant. Code for another target is not checked."""
+    if scope.foreign:
+        return ERROR
+    if scope.body is None:
+        return _refuse("E9003", "assembly outside of functions")(scope, node)
+    function = ast.FunctionDeclaration(node.span, "", node.span, [], None, None, None, [])
+    function.parent = scope.body.declaration
+    block = spirv.block_of(scope, node, function)
+    if block is None:
+        return ERROR
+    result = [ast.Return(node.span, ast.Name(node.span, spirv.RESULT))] if block.has_result else []
+    function.body = ast.Block(node.span, [*block.statements, *result])
+    call = ast.Call(node.span, ast.Lambda(node.span, function), [])
+    kind = check_value(spirv.inside(scope, block), call)
+    block.compare(scope)
+    node.ref = call.ref
+    return kind
 
 
 # --- Index --------------------------------------------------------------------------------------------

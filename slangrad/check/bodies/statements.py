@@ -13,6 +13,7 @@ from contextlib import nullcontext
 
 from slangrad.base.records import OfClass, kinds_of
 from slangrad.base.traits import Traits
+from slangrad.check.bodies import spirv
 from slangrad.check.bodies.assembly import meaning_of
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls.calls import check_condition
@@ -56,6 +57,8 @@ def check_statements(scope: Scope, statements: list[ast.Statement]) -> None:
     for i, statement in enumerate(statements):
         if isinstance(statement, ast.TargetAssembly):
             statements[i] = _target_assembly(scope, statement)
+        elif isinstance(statement, ast.ExpressionStatement) and _is_assembly(scope, statement.expression):
+            statements[i] = _instructions(scope, statement)
         else:
             check_statement(scope, statement)
 
@@ -398,6 +401,22 @@ def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
     statement, inside = meant
     check_statement(inside, statement)
     return statement
+
+
+def _is_assembly(scope: Scope, node: ast.Expression) -> bool:
+    return isinstance(node, ast.AssemblyBlock) and scope.body is not None and not scope.foreign
+
+
+def _instructions(scope: Scope, node: ast.ExpressionStatement) -> ast.Statement:
+    """The block of statements that a block of assembly means, which may write variables around it."""
+    assert scope.body is not None and isinstance(node.expression, ast.AssemblyBlock)
+    block = spirv.block_of(scope, node.expression, scope.body.declaration)
+    if block is None:
+        return node
+    meant = ast.Block(node.span, block.statements)
+    check_block(spirv.inside(scope, block), meant)
+    block.compare(scope)
+    return meant
 
 
 def _chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | None:

@@ -105,11 +105,6 @@ class Dereference(Form):  # `*p`.
 class AddressOf(Form):  # `&place`.
     place: ast.Expression
 
-@record
-class FunctionValue(Form):  # A function that is named but not called here: `f` in `fwd_diff(f)`.
-    function: DeclRef
-    this: Base | None = None
-
 # `fwd_diff(f)`, `bwd_diff(fwd_diff(f))`; `signature` is that of the derivative, `mode` "forward" or
 # "backward". `this`: of `bwd_diff(object.method)`; in `bwd_diff(Type.method)` it is the first parameter and
 # `this` is None, and the first parameter of `signature` is named "this".

@@ -12,11 +12,11 @@ from threading import local
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.values import ArrayValue, is_torch, resolved, seen_as
 
-TORCH_JOBS = Late("slangrad.torch_jobs")
+TORCH_JOBS = LazyModule("slangrad.torch_jobs")
 
 
 class Captured:

@@ -13,7 +13,7 @@ import numpy as np
 
 from slangrad.graph.arrays.array import BOOL, Array, axis_of, checked_type, constant, implements, lifted
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.node import NodeAttributes, Shape, make
+from slangrad.graph.ir.node import Convolution, Shape, make
 from slangrad.graph.ir.values import Operand
 
 Pair = tuple[int, int]
@@ -49,10 +49,9 @@ def sliding_windows(x: Operand, window_shape: Operand, axis: Operand = None, **_
 
 
 @implements(method="convolved")
-def convolved(
-    x: Array, w: Array, stride: Pair, padding: Padding, dilation: Pair, spread: Pair = (1, 1), groups: int = 1
-) -> Array:
-    """A node `conv`. Padding below zero cuts pixels off."""
+def convolved(x: Array, w: Array, convolution: Convolution) -> Array:
+    """A node `conv`."""
+    stride, padding, dilation, spread, _ = convolution
     starts, stops, pads = [0, 0], list(x.shape[2:]), list[Pair]()
     sizes = padded_sizes(x.shape, padding, spread)
     for i, ((low, high), step) in enumerate(zip(padding, spread, strict=True)):
@@ -61,18 +60,12 @@ def convolved(
         pads.append((low + starts[i] * step, high + cut * step))
     around = pads[0], pads[1]
     x = x[:, :, starts[0] : stops[0], starts[1] : stops[1]]
-    rest: NodeAttributes = {
-        "stride": stride,
-        "padding": around,
-        "dilation": dilation,
-        "spread": spread,
-        "groups": groups,
-    }
     steps = zip(sizes, w.shape[2:], stride, dilation, strict=True)
     shape = x.shape[0], w.shape[0], *((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in steps)
     if 0 in x.shape[2:] and sizes != padded_sizes(x.shape, around, spread):
         return constant(0, x.dtype).broadcast_to(shape)  # all pixels are cut off, and zeros between them stay
-    return Array(make("conv", [x.node, w.node], shape, x.dtype, **rest))
+    attributes = convolution._replace(padding=around).attributes
+    return Array(make("conv", [x.node, w.node], shape, x.dtype, **attributes))
 
 
 def padded_sizes(shape: Shape, padding: Padding, spread: Pair) -> Pair:
@@ -117,7 +110,8 @@ def conv2d(
         dtype = checked_type(np.result_type(a.dtype, b.dtype))
         if dtype == BOOL:
             raise GraphError("E1042", "conv2d: x and w are truth values", "x.astype(np.int32) counts")
-        result: Operand = convolved(a.astype(dtype), b.astype(dtype), steps, pads, spacing, groups=groups)
+        convolution = Convolution(steps, pads, spacing, groups=groups)
+        result: Operand = convolved(a.astype(dtype), b.astype(dtype), convolution)
     else:
         result = _in_numpy(np.asarray(x), np.asarray(w), steps, pads, spacing, groups)
     return result if bias is None else result + np.reshape(bias, (1, -1, 1, 1))

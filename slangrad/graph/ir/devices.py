@@ -3,11 +3,14 @@
 on_device(device, array)     the array, or a Tensor on a GPU with the same numbers
 lent(device, array)          its memory as a tensor that does not keep it alive
 host_array(tensor)           its memory as an array, or a copy where the host does not reach it
+loop_array(tensor, shape)    its memory as rows that a loop copies, on any device
 """
 
 from __future__ import annotations
 
-from typing import cast
+from math import prod
+from types import EllipsisType
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -50,12 +53,56 @@ def put(target: spy.Tensor, numbers: np.ndarray) -> None:
 
 
 def array_of(tensor: spy.Tensor, layout: StridedLayout | None = None) -> np.ndarray:
-    """The memory as an array, for libraries and loops of the host. GraphError (E1043) where the host has none."""
+    """The memory as an array, for libraries and exchanges. GraphError (E1043) where the host has none."""
     if not is_on_host(device_of(tensor)):
-        message = "graph.scan and exchanges of workers run on the CPU only, and this graph on a GPU"
+        message = "exchanges of workers run on the CPU only, and this graph on a GPU"
         raise GraphError("E1043", message, 'graph.jit(f, device=spy.create_device("cpu"))')
     array = tensor.host_view()
     return array if layout is None or layout.shape else array.reshape(())
+
+
+class LoopArray(Protocol):
+    """An array of NumPy, or one on a GPU: `x[t]` is a row of it, and an assignment copies numbers of its shape."""
+
+    def __getitem__(self, at: int, /) -> Any: ...  # both kinds give their own
+
+    def __setitem__(self, at: Any, source: Any, /) -> None: ...  # and take their own
+
+
+class GpuArray:
+    """Numbers without gaps in memory of a GPU. An assignment copies them there, in the order of launches."""
+
+    def __init__(self, device: spy.Device, address: int, shape: Shape, itemsize: int) -> None:
+        self.device, self.address, self.shape, self.itemsize = device, address, shape, itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.itemsize
+
+    def __getitem__(self, at: int) -> GpuArray:
+        row = GpuArray(self.device, self.address, self.shape[1:], self.itemsize)
+        row.address += at * row.nbytes
+        return row
+
+    def __setitem__(self, at: int | EllipsisType, source: GpuArray) -> None:
+        target = self if isinstance(at, EllipsisType) else self[at]
+        assert target.nbytes == source.nbytes, (target.shape, source.shape)
+        self.device.runtime.copy(target.address, source.address, target.nbytes)
+
+
+def loop_array(tensor: spy.Tensor, shape: Shape) -> LoopArray:
+    """The memory of an array of this shape, for a loop that copies its rows. On a GPU it has no gaps."""
+    device = device_of(tensor)
+    if not is_on_host(device):
+        assert tensor.is_contiguous(), "loops get copies of views"
+        return GpuArray(device, tensor.address, shape, tensor.element_size)
+    array = tensor.host_view()
+    return array if array.shape == shape else array[: prod(shape)].reshape(shape)
+
+
+def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
+    """Memory of the widest numbers: a tensor has less than 2^31 elements."""
+    return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")
 
 
 def places_of(tensor: spy.Tensor, dtype: DType) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from math import prod
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -62,6 +62,28 @@ class NodeAttributes(TypedDict, total=False):
     streamed: Streamed
     stride: Pair
     value: bytes
+
+
+class Convolution(NamedTuple):
+    """Steps of a convolution along height and width, and zeros: `padding` around the image, where a number below zero
+    cuts pixels off, and `spread` - 1 between its pixels."""
+
+    stride: Pair
+    padding: tuple[Pair, Pair]
+    dilation: Pair
+    spread: Pair = (1, 1)
+    groups: int = 1
+
+    @classmethod
+    def of(cls, node: Node) -> Convolution:
+        """That of a node `conv`."""
+        at = node.attributes
+        return cls(at["stride"], at["padding"], at["dilation"], at["spread"], at["groups"])
+
+    @property
+    def attributes(self) -> NodeAttributes:
+        stride, padding, dilation, spread, groups = self
+        return NodeAttributes(stride=stride, padding=padding, dilation=dilation, spread=spread, groups=groups)
 
 
 class Node:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slangrad.graph.ir.node import Node
+from slangrad.graph.ir.node import Convolution, Node
 from slangrad.graph.ir.types import wide_of
 from slangrad.graph.ir.values import Operand
 
@@ -163,11 +163,9 @@ def _windows(g: Operand, y: Array, x: Array) -> tuple[Operand]:
 def _conv(g: Array, y: Array, x: Array, w: Array) -> tuple[Operand, Operand]:
     """By the image: the cotangent with zeros between its pixels, and the kernel turned around. By the kernel: the
     image with the cotangent as kernel, stride and dilation exchanged, images in place of channels."""
-    attributes = y.node.attributes
-    stride, padding, dilation = attributes["stride"], attributes["padding"], attributes["dilation"]
-    spread, groups = attributes["spread"], attributes["groups"]
+    stride, padding, dilation, spread, groups = Convolution.of(y.node)
     outputs, channels, *kernel = w.shape
-    around, whole = [], []
+    around, whole = list[tuple[int, int]](), list[tuple[int, int]]()
     for i in range(2):
         low, span = padding[i][0], (x.shape[2 + i] - 1) * spread[i]
         reach, last = dilation[i] * (kernel[i] - 1), (g.shape[2 + i] - 1) * stride[i]
@@ -176,11 +174,11 @@ def _conv(g: Array, y: Array, x: Array, w: Array) -> tuple[Operand, Operand]:
     per_group, batch = outputs // groups, len(x)
     turned = w[:, :, ::-1, ::-1].reshape(groups, per_group, channels, *kernel).swapaxes(1, 2)
     turned = turned.reshape(groups * channels, per_group, *kernel)
-    by_image = g.convolved(turned, spread, tuple(around), dilation, stride, groups)
+    by_image = g.convolved(turned, Convolution(spread, (around[0], around[1]), dilation, stride, groups))
     images = x.reshape(batch, groups, channels, *x.shape[2:]).transpose(2, 1, 0, 3, 4)
     images = images.reshape(channels, groups * batch, *x.shape[2:])
     slopes = g.swapaxes(0, 1)
-    by_kernel = images.convolved(slopes, dilation, tuple(whole), stride, spread, groups)
+    by_kernel = images.convolved(slopes, Convolution(dilation, (whole[0], whole[1]), stride, spread, groups))
     return by_image, by_kernel.swapaxes(0, 1)
 
 

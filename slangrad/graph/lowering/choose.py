@@ -307,7 +307,5 @@ def _plans(
         for c, n in zip(axes, layout.shape, strict=True)
     }
     trial = make("einsum", inputs, tuple(sizes[c] for c in out), dtype, letters=letters)
-    plans = {
-        name: make_plan([trial], inputs, device, shown, choose=lambda *_, name=name: name) for name in names
-    }
+    plans = {name: make_plan.with_choice(trial, inputs, device, shown, name) for name in names}
     return plans, arrays

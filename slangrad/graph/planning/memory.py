@@ -16,6 +16,8 @@ from random import Random
 
 import numpy as np
 
+import slangrad as spy
+from slangrad.graph.ir.devices import places_of
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.node import Node
@@ -217,8 +219,9 @@ def _smallest_gap(spans: Sequence[tuple[int, int]], size: int) -> int:
     return best if best >= 0 else end
 
 
-def refuse_overlap(views: Mapping[Holder, np.ndarray], written: Collection[Holder]) -> None:
+def refuse_overlap(memory: Mapping[Holder, spy.Tensor], written: Collection[Holder]) -> None:
     """GraphError (E1043) where memory that is overwritten is that of another array, too."""
+    views = {holder: places_of(tensor, holder.dtype) for holder, tensor in memory.items()}
     spans = sorted(((*_span(view), holder) for holder, view in views.items()), key=itemgetter(0, 1))
     for i, (_, stop, holder) in enumerate(spans):
         for start, _, other in spans[i + 1 :]:

@@ -13,14 +13,14 @@ from functools import cached_property, partial
 from math import prod
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import MachineRates
-from slangrad.graph.ir.devices import array_of, is_on_host, lent, on_device, overwrite, places_of
+from slangrad.graph.ir.devices import arena_of, array_of, is_on_host, lent, loop_array, on_device, overwrite
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
@@ -28,7 +28,7 @@ from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of
 from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
-from slangrad.graph.lowering.choose import Choose, MeasuredChoice, chooser
+from slangrad.graph.lowering.choose import MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
 from slangrad.graph.lowering.places import place_products
@@ -46,6 +46,8 @@ from slangrad.graph.lowering.steps import (
     TemporaryMemory,
 )
 from slangrad.graph.planning.memory import bytes_of, refuse_overlap
+from slangrad.graph.planning.options import DEFAULTS, PlanOptions
+from slangrad.graph.planning.ready import MOST_REPLAYED, Call, Memory, ReadyRun, launches_of
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.fuse import Fusion, with_copies
@@ -53,11 +55,10 @@ from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:
     from slangrad.graph.calls import SlangCall
+    from slangrad.graph.ir.devices import LoopArray
     from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.connections.links import Pending
 
-Memory: TypeAlias = "dict[Holder, spy.Tensor]"
-Call: TypeAlias = "Callable[[], object]"  # of one step
 Binder: TypeAlias = "Callable[[Memory], Call]"
 # Times as long as a kernel that moves as many bytes, where it is chosen what to compute again.
 COLLECTIVE = 10
@@ -66,46 +67,16 @@ MOST_BOUND = 4  # calls of one step that are kept, each bound to other memory
 MOST_READY = 8  # runs over the same memory as before, for which a plan keeps the calls of all steps
 
 
-class ReadyRun(NamedTuple):
-    """The calls of a run over some memory, whose tensors do not keep it alive."""
-
-    memory: Memory
-    copies: list[Call]
-    calls: list[Call]
-
-
-class Settings(TypedDict, total=False):
-    """What `jit` and `train` say about plans."""
-
-    memory: int | None
-    consistent: str | None
-    fast_math: bool
-
-
 class Plan:
-    """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
-    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `fixed`: inputs whose numbers change only before `refresh`; `copies` of them in another order, as
-    products read them, are made once and kept.
-    `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
-    computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
-    MemoryLimitError (E1047) where nothing helps."""
+    """`inputs`: the nodes of the arguments of `run`. MemoryLimitError (E1047) where values do not fit into the memory
+    of the options."""
 
     def __init__(
         self,
         outputs: Sequence[Node],
         inputs: Sequence[Node],
         device: spy.Device,
-        layouts: dict[Node, StridedLayout] | None = None,
-        fused: bool = True,
-        in_place: Mapping[Node, Node] | None = None,
-        is_body: bool = False,
-        fixed: Collection[Node] = (),
-        memory: int | None = None,
-        held: int = 0,
-        choose: Choose | None = None,
-        consistent: str | None = None,
-        fast_math: bool = False,
+        options: PlanOptions = DEFAULTS,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
@@ -113,28 +84,31 @@ class Plan:
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
         self.begun: dict[int, Pending] = {}  # collectives, by their steps
         self._holders: Memory = {}  # of this plan
-        self.limit, self.peak, self._beside = memory, 0, held
+        self.limit, self.peak, self._beside = options.memory, 0, options.held
         self.inputs = list(inputs)
         order = topological_order(*outputs)
         captured = {n: layout_of(n.attributes["captured"].numbers) for n in order if n.op == "captured"}
-        self.layouts = captured | (layouts or {})
+        self.layouts = captured | dict(options.layouts)
         foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
         if foreign:
             message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
-        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
-        choose = choose or chooser(device, consistent, Plan)
-        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
-        self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
-        if memory is None:  # tasks that run again write all of an array
+        self.outputs = with_copies(
+            rewritten(outputs, options.fast_math), self.layouts, not is_on_host(device)
+        )
+        choose = options.choose or chooser(device, options.consistent, Plan)
+        roots = list(dict.fromkeys(self.outputs))
+        self.fusion = Fusion(roots, self.layouts, MachineRates(), options.fused, choose)
+        self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), options.in_place)
+        if options.memory is None:  # tasks that run again write all of an array
             place_products(self.fusion)
         if isinstance(choose, MeasuredChoice):
             choose.measure(products.products_of(self.fusion), self)
         self.by_group = shared_kernels([steps_of(self.fusion, group) for group in self.fusion.groups])
-        self.copies = self._copies_of(fixed)
+        self.copies = self._copies_of(options.fixed)
         self._is_stale = True  # the copies
         self._shared: spy.Tensor | None = None
-        kept = {*self.inputs, *self.outputs} if is_body else ()
+        kept = {*self.inputs, *self.outputs} if options.is_body else ()
         self._holders |= {node: self._new(node) for node in kept}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
@@ -146,6 +120,18 @@ class Plan:
         self._binders: list[Binder] = []  # of copies and steps
         self.recorder: Callable[[Sequence[Call]], Iterable[Call]] = iter  # takes the times of steps
         self._ready: dict[tuple[int, ...], ReadyRun] = {}  # by the addresses of memory from outside
+
+    @classmethod
+    def with_choice(
+        cls,
+        output: Node,
+        inputs: Sequence[Node],
+        device: spy.Device,
+        layouts: Mapping[Node, StridedLayout],
+        name: str,
+    ) -> Plan:
+        """The plan of one output, with one way for all products."""
+        return cls([output], inputs, device, PlanOptions(layouts, choose=lambda *_: name))
 
     # --- text
 
@@ -307,7 +293,7 @@ class Plan:
     def _refuse_overlap(self, memory: Memory) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
         written = {*self._taken.values(), *self._copied.values()}
-        refuse_overlap({node: places_of(memory[node], node.dtype) for node in self._near}, written)
+        refuse_overlap({node: memory[node] for node in self._near}, written)
 
     # --- steps
 
@@ -348,8 +334,15 @@ class Plan:
         calls, count = [bind(memory) for bind in self._binders], len(self.copies)
         if len(self._ready) >= MOST_READY:
             self._ready.pop(next(iter(self._ready)))
-        run = self._ready[key] = ReadyRun(memory, calls[:count], calls[count:])
+        is_short = not is_on_host(self.device) and self._launches <= MOST_REPLAYED
+        device = self.device if is_short else None
+        run = self._ready[key] = ReadyRun(memory, calls[:count], calls[count:], device)
         return run
+
+    @cached_property
+    def _launches(self) -> int:
+        """About how many a run has."""
+        return launches_of(self.steps, lambda repeat: self.bodies[repeat.loop]._launches)
 
     def _calls(self, memory: Memory) -> list[partial[object]]:
         """Calls of all kernels, after memory for the arena is there."""
@@ -444,7 +437,7 @@ class Plan:
         loop, body = step.loop, self.bodies[step.loop]
 
         def bind(memory: Memory) -> Call:
-            arrays = [array_of(self._seen(part, memory), part.layout) for part in step.parts]
+            arrays = [loop_array(self._seen(part, memory), part.layout.shape) for part in step.parts]
             results = dict(zip(step.results, arrays[len(step.reads) :], strict=True))
             return partial(loop.run, body, arrays, results)
 
@@ -461,10 +454,9 @@ class Plan:
 
         return bind
 
-    def array(self, node: Node) -> np.ndarray:
+    def array(self, node: Node) -> LoopArray:
         """The memory of an input or output of a body."""
-        array = array_of(self._holders[node])
-        return array[: node.size].reshape(node.shape)
+        return loop_array(self._holders[node], node.shape)
 
     def repeat(self) -> None:
         """Run the body."""
@@ -475,8 +467,7 @@ class Plan:
             for call in ready.copies if self._is_stale else ():
                 call()
             self._is_stale = False
-            for call in self.recorder(ready.calls):
-                call()
+            ready(self.recorder)
         except spy.BoundsError as error:  # of a line of the plan's text
             indexed = (
                 n for n in self.fusion.order if n.op == "index_in" or kind_of(n) in ("gather", "scatter")
@@ -591,8 +582,3 @@ class Plan:
 def _compile(calls: Sequence[partial[object]], modules: Mapping[str, spy.Module]) -> None:
     for module in [*modules.values()][:1]:
         module.compile_all(calls)  # those of all modules
-
-
-def arena_of(device: spy.Device, nbytes: int) -> spy.Tensor:
-    """Memory of the widest numbers: a tensor has less than 2^31 elements."""
-    return spy.Tensor.zeros(device, (-(-nbytes // 8),), "uint64_t")

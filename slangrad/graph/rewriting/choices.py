@@ -14,7 +14,7 @@ import numpy as np
 
 from slangrad.graph.arrays.array import Array, lifted
 from slangrad.graph.arrays.contractions import laid_out
-from slangrad.graph.ir.node import Node, key_of, topological_order
+from slangrad.graph.ir.node import Convolution, Node, key_of, topological_order
 from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.ir.values import Operand
 from slangrad.graph.rewriting.rules import first_along
@@ -57,7 +57,7 @@ def letters_of(node: Node) -> tuple[list[str], str]:
 def multiplied(node: Node, a: Array, b: Array) -> Array:
     """The product of other operands."""
     if node.op == "conv":
-        return a.convolved(b, **node.attributes)  # type: ignore[no-any-return]
+        return a.convolved(b, Convolution.of(node))  # type: ignore[no-any-return]
     return lifted(np.einsum(node.attributes["letters"], a, b))
 
 
@@ -153,10 +153,11 @@ def padded_convolutions(node: Node, graph: Graph) -> Iterator[Replacements]:
     padded = {}
     for conv in graph.readers[node]:
         if conv.op == "conv" and conv.attributes["spread"] == (1, 1) and node.shape[:2] == x.shape[:2]:
-            pads = tuple(
-                (a + starts[i], b + ends[i]) for i, (a, b) in enumerate(conv.attributes["padding"], 2)
+            convolution = Convolution.of(conv)
+            top, side = ((a + starts[i], b + ends[i]) for i, (a, b) in enumerate(convolution.padding, 2))
+            padded[conv] = Array(x).convolved(
+                Array(conv.inputs[1]), convolution._replace(padding=(top, side))
             )
-            padded[conv] = Array(x).convolved(Array(conv.inputs[1]), **{**conv.attributes, "padding": pads})
     if padded:
         yield padded
 

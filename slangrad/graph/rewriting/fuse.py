@@ -485,14 +485,18 @@ def own_layout(node: Node, layouts: Mapping[Node, StridedLayout]) -> StridedLayo
     return layouts.get(node) or dense(node.shape)
 
 
-def with_copies(outputs: Sequence[Node], layouts: dict[Node, StridedLayout]) -> list[Node]:
+def with_copies(
+    outputs: Sequence[Node], layouts: dict[Node, StridedLayout], dense_scans: bool = False
+) -> list[Node]:
     """The graph with copies of views without strides, of outputs that are no result of their own kernel, and of
-    numbers that are read as arrays."""
+    numbers that are read as arrays. `dense_scans`: loops get arrays without gaps."""
     seen: dict[Node, StridedLayout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if kind_of(node) in ("contract", "gather", "loop", "exchange"):
             inputs = tuple(copied(x) if base_of(x).op == "constant" else x for x in inputs)
+        if node.op == "scan" and dense_scans:
+            inputs = tuple(x if x not in seen or seen[x].is_dense else copied(x) for x in inputs)
         new = with_inputs(node, inputs)
         if is_view(new):
             at = seen[new.inputs[0]].seen_by(new)

@@ -31,7 +31,8 @@ from slangrad.graph.ir.node import (
 )
 from slangrad.graph.ir.ops import is_view, kind_of
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.planning.plan import Plan, Settings
+from slangrad.graph.planning.options import PlanOptions, Settings
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import SHARD, Spec, spec_of, whole
 from slangrad.graph.workers.sharding.buckets import in_buckets
@@ -181,7 +182,7 @@ class ConsistentPlan:
         unread = [node for node in in_place.values() if node not in inputs]
         boundary, inputs = [*boundary, *unread], [*inputs, *unread]
         layouts = {node: at for node, at in self._layouts.items() if node in inputs}
-        plan = Plan(outputs, inputs, self._device, layouts, in_place=in_place, **settings)
+        plan = Plan(outputs, inputs, self._device, PlanOptions(layouts, in_place=in_place, **settings))
         return ShardPhase(targets, boundary, ends, plan)
 
     # --- running

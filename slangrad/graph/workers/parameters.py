@@ -32,7 +32,7 @@ from slangrad.graph.workers.connections.costs import Links
 from slangrad.graph.workers.connections.differences import PlanPart
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import SHARD, Spec, parts, shard, spec_of, whole
-from slangrad.graph.workers.search.search import searched
+from slangrad.graph.workers.search.search import SearchSpace, searched
 from slangrad.graph.workers.sharding.partition import converted
 from slangrad.graph.workers.sharding.propagate import Sharding
 from slangrad.graph.workers.sharding.step_graph import TrainedVariable
@@ -202,8 +202,8 @@ class WorkerParameters:
                 variable.specs, variable.cuts = [self.specs[i]], [self.cuts[i]]
             elif spec is not None:
                 variable.specs, variable.cuts = [spec], [spec, self._in_rows(spec, self.shapes[i])]
-        wanted = {outputs[0]: whole(0)}
-        sharding = searched(outputs, wanted, batch_specs, variables, self._mesh, links, memory, layers)
+        space = SearchSpace(self._mesh, links, memory, layers)
+        sharding = searched(outputs, batch_specs, variables, space)
         if not self._is_cut:
             specs = [sharding.specs[variable.parameter] for variable in variables]
             self._hold(specs, [sharding.specs[variable.as_cut] for variable in variables])

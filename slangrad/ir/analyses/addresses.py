@@ -26,13 +26,13 @@ ACCESSES = frozenset({"load", "store", "atomic"})
 Values = Sequence[Value]
 
 
-def _is_address(t: Type) -> bool:
+def is_address(t: Type) -> bool:
     return isinstance(t.element if isinstance(t, Lanes) else t, Pointer)
 
 
 def is_step(op: Op, steps: frozenset[str] = STEPS) -> bool:
     """Whether an op leads from its first operand, an address, to another one in the same memory."""
-    return op.name in steps and _is_address(op.results[0].type) and _is_address(op.operands[0].type)
+    return op.name in steps and is_address(op.results[0].type) and is_address(op.operands[0].type)
 
 
 def root_of(address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS) -> Value:

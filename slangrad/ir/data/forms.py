@@ -32,13 +32,8 @@ from slangrad.ir.data.types import (
 )
 
 NATURAL, SCALAR, STD140, STD430 = "natural", "scalar", "std140", "std430"
-WORDS, VALUE, ROWS, COLUMNS = (
-    "word",
-    "value",
-    "rows",
-    "columns",
-)  # the one field of a form that is no struct's
-PARTS = (WORDS, VALUE, ROWS, COLUMNS)
+# The one field of a form that is no struct's.
+WORDS, VALUE, ROWS, COLUMNS = "word", "value", "rows", "columns"
 LEAST = 16  # bytes that elements of arrays, and structs, are multiples of in std140
 
 

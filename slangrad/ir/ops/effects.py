@@ -73,10 +73,3 @@ def effect_of_call(callee: Function) -> str:
 def may_run_early(op: Op) -> bool:
     """Whether the op may run speculatively. Primitives are total, so only a report forbids it."""
     return is_pure(op) and not op.attributes.get("check")
-
-
-def ends(op: Op) -> bool:
-    """Whether an op surely ends: it holds no `while` and no call."""
-    if op.name in ("while", "call"):
-        return False
-    return all(inner.name not in ("while", "call") for inner in walk(*op.regions))

@@ -18,7 +18,6 @@ from functools import partial
 from math import prod
 
 from slangrad.base.options import Options
-from slangrad.base.source import Line
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Struct
 from slangrad.ir.ops.core import Function, walk
@@ -88,13 +87,6 @@ class EntryModule:
     lanes: int = 1
     takes_memory: bool = False
     frame: int = 0
-
-    def lines(self) -> list[Line]:
-        """The text in lines that name the place in the source that each was made from."""
-        lines = list(map(Line, self.text.split("\n")))
-        first = self.text[: self.text.index("\nentry:\n")].count("\n") + 2
-        placed = self.entry.placed_lines()
-        return [*lines[:first], *placed, *lines[first + len(placed) :]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,6 @@ done:
 """
 
 
-def _space(value: Value) -> str:
-    return pointer_of(value.type).space
-
-
 class Locals:
     """Local memory of a wave: on the stack up to a limit, the rest in the arena, at `%locals`."""
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.analyses.addresses import is_address
+from slangrad.ir.data.types import F16, F32, SMALL_FLOATS, Scalar, Struct, scalar_of
 from slangrad.ir.ops.core import Op, Region, Value
 from slangrad.ir.ops.primitives import COMPARE, INEXACT, PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
@@ -205,13 +206,9 @@ def _convert(e: RegionEmitter, op: Op) -> None:
 
 def _bitcast(e: RegionEmitter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
-    before, after = _is_address(x.type), _is_address(r.type)
+    before, after = is_address(x.type), is_address(r.type)
     instruction = "bitcast" if before == after else "ptrtoint" if before else "inttoptr"
     e.define(r, e.w.value(f"{instruction} {e.typed(x)} to {e.type(r)}"))
-
-
-def _is_address(t: Type) -> bool:
-    return isinstance(t.element if isinstance(t, Lanes) else t, Pointer)
 
 
 # --- threads and lanes

@@ -76,7 +76,14 @@ class Writer:
         yield
         self._places.append((len(self.lines), around))
 
-    def placed_lines(self) -> list[Line]:
+    def lines_of(self, module: str) -> list[Line]:
+        """The text of a module in lines with their places; the writer wrote those behind the label `entry`."""
+        lines = list(map(Line, module.split("\n")))
+        first = module[: module.index("\nentry:\n")].count("\n") + 2
+        placed = self._placed_lines()
+        return [*lines[:first], *placed, *lines[first + len(placed) :]]
+
+    def _placed_lines(self) -> list[Line]:
         places = iter([*self._places, (len(self.lines), None)])
         lines, span, following = [], None, next(places)
         for number, text in enumerate(self.lines):

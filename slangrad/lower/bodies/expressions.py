@@ -300,7 +300,7 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
 }
 # fmt: on
 # Forms that are no values: the nodes around them handle them.
-_PARTS = {checked.TypeName, checked.FunctionValue, checked.Derivative, checked.Expansion, checked.Pieces}
+_PARTS = {checked.TypeName, checked.Derivative, checked.Expansion, checked.Pieces}
 assert FORMS.keys() | _PARTS == kinds_of(checked.Form), (FORMS.keys() | _PARTS) ^ kinds_of(checked.Form)
 
 # fmt: off

@@ -85,7 +85,7 @@ def _touches_nothing(f: Frame, node: ast.Expression, seen: Substitution) -> bool
     form = node.ref
     if node.conversion is not None and not _keeps(f, node.conversion, seen):
         return False
-    if isinstance(form, (checked.Dereference, checked.AddressOf, checked.FunctionValue)):
+    if isinstance(form, (checked.Dereference, checked.AddressOf)):
         return False
     if isinstance(form, checked.Element):
         return not _is_pointer(form.base)

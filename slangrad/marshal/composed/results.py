@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.check.model.types import MatrixType, ScalarType, Type, VectorType, vector
 from slangrad.ir.data import types as ir
 from slangrad.marshal.containers.containers import CONVERTED
@@ -34,20 +34,23 @@ from slangrad.marshal.containers.values import CellPart, DiffPair, get_primal, m
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.host.records import is_record, made_of
-from slangrad.marshal.protocol.marshal import TANGENT, BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Leaf
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import TANGENT
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple.enums import names_in
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
-from slangrad.tensors.shape import as_shape
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import holds_structs, scalar_and_sizes, structured_dtype
+from slangrad.tensors.elements.shape import as_shape
+from slangrad.tensors.elements.torch_types import TORCH as PYTORCH
+from slangrad.tensors.elements.torch_types import dtype_of, is_torch_type
+from slangrad.tensors.elements.views import View
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import TORCH as PYTORCH
-from slangrad.tensors.torch_types import dtype_of, is_torch_type
-from slangrad.tensors.views import View
 
-TEXTURES = Late("slangrad.tensors.textures")
-TEXTURE_DESCS = Late("slangrad.tensors.texture_desc")
+TEXTURES = LazyModule("slangrad.tensors.textures.texture")
+TEXTURE_DESCS = LazyModule("slangrad.tensors.textures.texture_desc")
 MOST_TEXTURE_DIMENSIONS = 3
 
 Binder = Callable[["Created", int, ir.Type], Leaf]

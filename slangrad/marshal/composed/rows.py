@@ -26,22 +26,20 @@ from slangrad.marshal.containers.whole import WholeTensor
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import field_names, memory_format, missing_field
 from slangrad.marshal.host.footprint import Footprint, Shape, Use, Values, span_of
-from slangrad.marshal.protocol.marshal import (
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import (
     BoundNode,
     Composite,
     Find,
     KernelParameter,
     Leaf,
-    Marshal,
-    ProgramTypes,
     Scratch,
     Setter,
-    Spot,
-    Way,
 )
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.plain import Uniform, refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # values that are a few numbers on the host before the call
 

@@ -22,12 +22,14 @@ from slangrad.check.model.types import (
 from slangrad.marshal.containers.arrays import ArrayMarshal
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Leaf
 from slangrad.marshal.protocol.patterns import from_value
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.simple.enums import EnumValue
 from slangrad.marshal.simple.plain import bind_plain, refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 # fmt: off
 _GOES_TO: dict[type, tuple[str, ...]] = {

@@ -37,21 +37,14 @@ from slangrad.marshal.containers.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode, memory_format, missing_field
 from slangrad.marshal.host.records import TYPE_KEY
-from slangrad.marshal.protocol.marshal import (
-    BoundNode,
-    Composite,
-    CompositePart,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Role,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Composite, CompositePart, Leaf
 from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import Role
 from slangrad.marshal.simple.enums import names_in
 from slangrad.marshal.simple.plain import bind_plain, refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become

@@ -32,13 +32,20 @@ from slangrad.marshal.containers.memory import (
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Leaf
 from slangrad.marshal.protocol.patterns import consumed, from_elements, scalar_inside
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.simple.enums import enum_inside
-from slangrad.tensors.conversion import AnyArray, convert_exactly
-from slangrad.tensors.element_types import from_numpy_type, numpy_layout, slang_name, structured_dtype
+from slangrad.tensors.elements.conversion import AnyArray, convert_exactly
+from slangrad.tensors.elements.element_types import (
+    from_numpy_type,
+    numpy_layout,
+    slang_name,
+    structured_dtype,
+)
+from slangrad.tensors.elements.torch_types import TorchTensor, element_of, home_of_torch
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import TorchTensor, element_of, home_of_torch
 
 
 class ArrayMarshal(ContainerMarshal):

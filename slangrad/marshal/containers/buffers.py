@@ -12,31 +12,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.check.model.types import VOID, Nominal, PointerType, StructType, Type, is_abstract, nominal
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, StridedMemory, Use
-from slangrad.marshal.protocol.marshal import (
-    BoundNode,
-    Find,
-    KernelParameter,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Setter,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Find, KernelParameter, Leaf, Setter
 from slangrad.marshal.protocol.patterns import consumed, from_elements, pointers_to
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.torch_types import TorchTensor
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import TorchTensor
 
-HANDLES = Late("slangrad.marshal.containers.handles")
+HANDLES = LazyModule("slangrad.marshal.containers.handles")
 BUFFER, HANDLE = "buffer", "handle"
 MOST = (1 << 32) - 1
 

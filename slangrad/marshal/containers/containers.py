@@ -15,20 +15,13 @@ from slangrad.marshal.containers import buffers, tensor_views, whole
 from slangrad.marshal.containers.elements import make_elements
 from slangrad.marshal.containers.memory import Access, Contents
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import (
-    BACKWARD,
-    HIGHER,
-    TANGENT,
-    BoundNode,
-    Marshal,
-    ProgramTypes,
-    Role,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode
 from slangrad.marshal.protocol.patterns import consumed, from_elements, with_sizes
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, TANGENT, Role
 from slangrad.marshal.simple.enums import enum_inside
-from slangrad.tensors.element_types import slang_name
+from slangrad.tensors.elements.element_types import slang_name
 
 ELEMENTS, CONVERTED = "elements", "converted"
 

@@ -26,7 +26,9 @@ from slangrad.marshal.containers.memory import (
     parts_of,
 )
 from slangrad.marshal.host.footprint import Footprint, Shape, Use
-from slangrad.marshal.protocol.marshal import TANGENT, Finder, KernelParameter, Role, Spot, StreamSpec, Way
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import Finder, KernelParameter, StreamSpec
+from slangrad.marshal.protocol.roles import TANGENT, Role
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}

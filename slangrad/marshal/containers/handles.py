@@ -10,10 +10,11 @@ from __future__ import annotations
 from slangrad.check.model.types import StructType
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BoundNode, Spot, Way
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode
 from slangrad.marshal.simple.plain import bind_plain
-from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.descriptors import handle_of
+from slangrad.tensors.elements.conversion import HostValue
 
 
 def bind(way: Way, spot: Spot, described: str) -> BoundNode:

@@ -20,12 +20,13 @@ import numpy as np
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape, StridedMemory
-from slangrad.marshal.protocol.marshal import Find, Leaf, Role
+from slangrad.marshal.protocol.nodes import Find, Leaf
+from slangrad.marshal.protocol.roles import Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.torch_types import TorchTensor, home_of_torch, is_torch_type
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import TorchTensor, home_of_torch, is_torch_type
 
 PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
 Parts = tuple[str, ...]
@@ -193,7 +194,7 @@ class AccessToTensor(AccessTo[Tensor]):
 
 def is_texture_type(kind: type) -> bool:
     """Whether objects of a class are textures. None are before their module is loaded."""
-    textures = sys.modules.get("slangrad.tensors.textures")
+    textures = sys.modules.get("slangrad.tensors.textures.texture")
     base = getattr(textures, "Texture", None)  # absent while the module is being loaded
     return isinstance(base, type) and issubclass(kind, base)
 

@@ -16,18 +16,11 @@ from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN, Access
 from slangrad.marshal.containers.whole import VIEW_TYPES, Family, WholeTensor
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, StridedMemory
-from slangrad.marshal.protocol.marshal import (
-    BACKWARD,
-    HIGHER,
-    PRIMAL,
-    TANGENT,
-    BoundNode,
-    ProgramTypes,
-    Role,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode
 from slangrad.marshal.protocol.patterns import consumed, from_elements
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT, Role
 
 VIEW = "view"
 PLAIN, DIFFERENTIATED = VIEW_TYPES

@@ -20,27 +20,16 @@ from slangrad.marshal.containers.memory import GIVEN, TAKEN, TEXTURE_ACCESS, Con
 from slangrad.marshal.containers.whole import shared_gradient
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
-from slangrad.marshal.protocol.marshal import (
-    BACKWARD,
-    HIGHER,
-    PRIMAL,
-    TANGENT,
-    BoundNode,
-    Find,
-    Finder,
-    KernelParameter,
-    Leaf,
-    ProgramTypes,
-    Role,
-    Spot,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Find, Finder, KernelParameter, Leaf
 from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT, Role
 from slangrad.marshal.protocol.spelling import spell_on_page
-from slangrad.tensors.element_types import slang_name
-from slangrad.tensors.formats import TexelForm
-from slangrad.tensors.texture_desc import KINDS
-from slangrad.tensors.textures import Texture
+from slangrad.tensors.elements.element_types import slang_name
+from slangrad.tensors.textures.formats import TexelForm
+from slangrad.tensors.textures.texture import Texture
+from slangrad.tensors.textures.texture_desc import KINDS
 
 TEXTURE = "texture"
 WRITTEN = "RW"
@@ -182,7 +171,7 @@ class TextureLeaf(Leaf):
         )
 
     def finders(self) -> list[Finder]:
-        finders: list[Finder] = [(self.name, 0, attrgetter("address"))]
+        finders: list[Finder] = [(self.name, 0, attrgetter("base_address"))]
         for at, part in enumerate(self.slots, start=1):
             if part:
                 finders.append((self.name, at, ADDRESSES[part]))
@@ -191,12 +180,12 @@ class TextureLeaf(Leaf):
 
 FIELDS = ("_taken", "_given")
 _GRADIENTS = {TAKEN: attrgetter("_grad_in"), GIVEN: attrgetter("_grad_out")}
-ADDRESSES = {TAKEN: attrgetter("_grad_in.address"), GIVEN: attrgetter("_grad_out.address")}
+ADDRESSES = {TAKEN: attrgetter("_grad_in.base_address"), GIVEN: attrgetter("_grad_out.base_address")}
 
 
 def _memory(texture: Texture) -> StridedMemory:
     return StridedMemory(
-        texture.address,
+        texture.base_address,
         (texture.texel_count * texture.texels.element_size,),
         (1,),
         1,
@@ -206,8 +195,7 @@ def _memory(texture: Texture) -> StridedMemory:
 
 def scalars_of(texture: Texture, element: object) -> list[int]:
     """The scalars of a texture without derivatives in an argument block, for a parameter with such texels."""
-    return [texture.address, 0, 0, texture.texel_count, texture.format_code(element),
-            *texture.texels.shape, texture.mip_count]  # fmt: skip
+    return texture.scalars(texture.format_code(element))
 
 
 def bind(way: Way, spot: Spot, contents: Contents, form: TexelForm, described: str) -> BoundNode:

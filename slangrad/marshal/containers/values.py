@@ -29,27 +29,16 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import decode, encode, memory_format
 from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import (
-    BACKWARD,
-    HIGHER,
-    BoundNode,
-    KernelParameter,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Role,
-    Scratch,
-    Setter,
-    Spot,
-    StreamSpec,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, KernelParameter, Leaf, Scratch, Setter, StreamSpec
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, Role
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.enums import Names, named, names_in
 from slangrad.marshal.simple.plain import mapped, plain_setter
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.torch_types import is_torch_type
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import is_torch_type
 
 
 class ValueRef:

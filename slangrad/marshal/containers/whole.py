@@ -29,24 +29,14 @@ from slangrad.marshal.containers.memory import (
 )
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
-from slangrad.marshal.protocol.marshal import (
-    BACKWARD,
-    HIGHER,
-    PRIMAL,
-    TANGENT,
-    BoundNode,
-    Finder,
-    KernelParameter,
-    ProgramTypes,
-    Role,
-    Spot,
-    StreamSpec,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Finder, KernelParameter, StreamSpec
 from slangrad.marshal.protocol.patterns import consumed, from_elements, value_matches
+from slangrad.marshal.protocol.program_types import ProgramTypes
+from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT, Role
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.indices import INDEX_TYPES
-from slangrad.tensors.shape import MOST_ELEMENTS
+from slangrad.tensors.elements.shape import MOST_ELEMENTS
 
 WHOLE = "whole"
 EVEN, UNEVEN = "e", "u"

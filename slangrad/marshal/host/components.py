@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
 
 Data = AnyArray  # small
 SIGNED, UNSIGNED, FLOAT, BOOL = "i", "u", "f", "b"

@@ -16,8 +16,8 @@ from slangrad.ir.data.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
 
 Array = np.ndarray

@@ -28,8 +28,8 @@ from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.records import TYPE_KEY, as_fields
 from slangrad.marshal.host.vectors import HostArray, class_of_array
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
-from slangrad.tensors.element_types import numpy_layout, slang_name
+from slangrad.tensors.elements.conversion import AnyArray, HostValue, convert_exactly
+from slangrad.tensors.elements.element_types import numpy_layout, slang_name
 from slangrad.tensors.strided import StridedView
 
 COMPONENTS = "xyzw"

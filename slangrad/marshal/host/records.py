@@ -17,8 +17,8 @@ from functools import cache
 from typing import get_type_hints
 
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import holds_structs
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import holds_structs
 from slangrad.tensors.tensor import Tensor
 
 Reader = Callable[[object], dict[str, object]]

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from slangrad.base.records import OfClass
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import BINARY, UNARY, Data, Operation, converted, fits, gathered
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES, slang_name
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.element_types import NUMPY_TYPES, SCALAR_NAMES, slang_name
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
 LETTERS = "xyzw"

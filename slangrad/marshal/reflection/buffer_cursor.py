@@ -34,11 +34,11 @@ from slangrad.marshal.host.encode import (
 )
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.reflection.model import ElementLayout
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import HostValue, convert_exactly
-from slangrad.tensors.element_types import NUMPY_TYPES, element_type, numpy_layout, slang_name
+from slangrad.tensors.elements.conversion import HostValue, convert_exactly
+from slangrad.tensors.elements.element_types import NUMPY_TYPES, element_type, numpy_layout, slang_name
 from slangrad.tensors.strided import StridedView
 
 Bytes = npt.NDArray[np.uint8]

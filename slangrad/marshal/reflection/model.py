@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.records import OfClass, record
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
@@ -23,11 +23,11 @@ from slangrad.ir.data import types as ir
 from slangrad.ir.data.forms import part_of, without_room
 from slangrad.ir.data.layout import Layout, layout_of
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
-from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.program_types import Reflected
 from slangrad.marshal.protocol.type_map import lifted
-from slangrad.tensors.element_types import slang_name
+from slangrad.tensors.elements.element_types import slang_name
 
-KINDS = Late("slangrad.marshal.reflection.type_kinds")
+KINDS = LazyModule("slangrad.marshal.reflection.type_kinds")
 
 UNKNOWN = checked.Plain("Unknown")  # an unknown type
 BLOCKS = {

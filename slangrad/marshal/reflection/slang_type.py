@@ -16,14 +16,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.base.records import record
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Nominal, Type, is_abstract
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
-from slangrad.marshal.protocol.marshal import ProgramTypes, Reflected
+from slangrad.marshal.protocol.program_types import ProgramTypes, Reflected
 from slangrad.marshal.protocol.spelling import full_name, spell
 from slangrad.marshal.reflection.model import (
     KINDS,
@@ -39,9 +39,9 @@ from slangrad.marshal.reflection.model import (
     scalar_type_of,
     sizes_of,
 )
-from slangrad.tensors.shape import Shape
+from slangrad.tensors.elements.shape import Shape
 
-TEXTURE_WORDS = Late("slangrad.tensors.texture_desc")
+TEXTURE_WORDS = LazyModule("slangrad.tensors.textures.texture_desc")
 
 
 class SlangType:

@@ -12,9 +12,9 @@ from typing import Any
 
 from slangrad.check.model.types import ArrayType, EnumType, PointerType, StructType, Type
 from slangrad.ir.data import types as ir
-from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 Part = Any  # a text, a number or Names
 Names = tuple[Part, ...]  # the places of enums in a value: plain data, which is stored with a call

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.shape import as_integers
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.elements.shape import as_integers
 
 DEFAULT_SEED = 2640457667
 _MASK = 0xFFFFFFFF

@@ -27,22 +27,13 @@ from slangrad.check.model.types import (
 )
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape
-from slangrad.marshal.protocol.marshal import (
-    BoundNode,
-    Find,
-    Finder,
-    KernelParameter,
-    Leaf,
-    Marshal,
-    ProgramTypes,
-    Spot,
-    StreamSpec,
-    Way,
-)
+from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
+from slangrad.marshal.protocol.nodes import BoundNode, Find, Finder, KernelParameter, Leaf, StreamSpec
+from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.generators import CallIdArg, GridArg, RandFloatArg, ThreadIdArg, WangHashArg
 from slangrad.marshal.simple.plain import refuse_writes
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
 MOST_CALLS = 1 << 31

@@ -13,9 +13,10 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import Finder, KernelParameter, Leaf, Setter, Spot, Way
+from slangrad.marshal.protocol.marshal import Spot, Way
+from slangrad.marshal.protocol.nodes import Finder, KernelParameter, Leaf, Setter
 from slangrad.marshal.protocol.spelling import spell_on_page
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 
 def mapped(change: Callable[[object], object], value: object) -> HostValue:

@@ -13,15 +13,15 @@ from enum import Enum
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.elements.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.tensors import descriptors as DESCRIPTORS
     from slangrad.tensors.descriptors import DescriptorHandle
 else:
-    DESCRIPTORS = Late("slangrad.tensors.descriptors")
+    DESCRIPTORS = LazyModule("slangrad.tensors.descriptors")
 
 
 class TextureFilteringMode(Enum):

@@ -9,7 +9,7 @@ recursion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
@@ -19,7 +19,6 @@ from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
 from slangrad.ir.ops.core import Attributes, Function, Op, Program, Value
 from slangrad.ir.ops.effects import effect_of_call
-from slangrad.ir.ops.primitives import REQUESTS
 from slangrad.opt.calls.inlined_sizes import check_sizes
 
 Keep = Callable[[Function], bool]
@@ -75,21 +74,3 @@ class _Inline(Rebuild):
 def _no_body(callee: Function, op: Op) -> Diagnostic:
     message = f"'{callee.name}' is declared but has no body"
     return Diagnostic("E0708", message, op.span or callee.span, "only derivatives of it can be called")
-
-
-def reachable(program: Program, roots: Iterable[str]) -> Program:
-    """The program with only the functions that the roots need, by call, request or derivative."""
-    kept: dict[str, Function] = {}
-    stack = [*roots]
-    for d in program.differentials.values():
-        stack += [name for name in (d.zero, d.add) if name is not None]
-    while stack:
-        name = stack.pop()
-        if name in kept:
-            continue
-        function = kept[name] = program.functions[name]
-        stack += called(function, ("call", *REQUESTS))
-        stack += [function.attributes["dual_of"]] if "dual_of" in function.attributes else []
-        if function.derivatives is not None:
-            stack += function.derivatives.names
-    return replace(program, functions={name: f for name, f in program.functions.items() if name in kept})

@@ -27,9 +27,6 @@ from slangrad.ir.ops.primitives import PRIMITIVES, WRITE
 from slangrad.opt.analyses.origins import Origins
 
 OWN = frozenset({"variable", "shared", "parameter", "alloc"})
-TOGETHER = frozenset(
-    {"barrier", "wave_reduce", "wave_scan", "wave_ballot", "wave_read"}
-)  # all threads come here
 OF_THREADS = frozenset({"thread_id", "wave_lane"})
 
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from math import prod
+from weakref import WeakSet
 
 import numpy as np
 
-from slangrad.base.late import loaded_torch
+from slangrad.base.lazy import loaded_torch
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.arena import BLOCKS, Arena, PartialSums
@@ -28,7 +29,7 @@ from slangrad.runtime.cuda.driver import (
     CudaUnavailable,
     load_driver,
 )
-from slangrad.runtime.cuda.graph import CudaGraph
+from slangrad.runtime.cuda.graph import CudaGraph, RepeatedLaunch
 from slangrad.runtime.cuda.image import ARENA, ENTRY, FINISH, MEMORY, PRINTS, CudaKernel
 from slangrad.runtime.cuda.launch import (
     LAUNCH,
@@ -45,17 +46,20 @@ from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.runtime.cuda.stream import Stream
 from slangrad.runtime.device import (
     Array,
+    CaptureError,
     Device,
     DeviceClosedError,
     Grid,
     Kernel,
     MemoryRegion,
+    Recording,
     check_arguments,
     check_grid,
 )
 from slangrad.runtime.memory import CachingAllocator, KnownMemory, MemoryBlock
 from slangrad.runtime.reports import OUT_OF_MEMORY, Printed, exception_of, no_room_for_frames
 
+MOST_GRAPHS_OF_ONE = 256  # that a device has at a time; each takes memory of the driver
 NEEDS_HOST = "prints, checks numbers or addresses, or takes memory while it runs"
 LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
 
@@ -85,6 +89,9 @@ class CudaDevice(Device):
         self._place = f"cuda:{index}"  # PyTorch's name of the GPU
         self._stream = Stream(driver, self._context, index)
         self._launch = driver.function("cuLaunchKernel")
+        self._launch_graph = driver.function("cuGraphLaunch")
+        self._set_context = driver.function("cuCtxSetCurrent")
+        self._graphs_of_one = WeakSet[CudaGraph]()
         self._source = StreamSource(driver, self._stream, self._context)
         self.memory = CachingAllocator(self._source)
         self._copies = Copies(driver, self._stream, self._context)
@@ -147,7 +154,10 @@ class CudaDevice(Device):
             return super().prepare(kernel, arguments, grid)
         launch, _ = self._prepared(kernel, grid)
         launch.arguments[:] = arguments[: kernel.argument_size]
-        return partial(self._start, kernel, launch)
+        start = partial(self._start, kernel, launch)
+        if kernel.image.needs or kernel.image.synchronous or self._options.synchronous:
+            return start
+        return RepeatedLaunch(start, partial(self._graph_of_one, kernel, launch), self.may_replay)
 
     def _prepared(self, kernel: CudaKernel, grid: Grid) -> tuple[PreparedLaunch, list[PreparedLaunch]]:
         """A new launch, and the list that it goes to afterwards."""
@@ -200,31 +210,68 @@ class CudaDevice(Device):
             self._wait(())
 
     def _records_launch(self, kernel: CudaKernel, launch: PreparedLaunch) -> bool:
-        own = launch.copied()
-
-        def run() -> None:
-            with self._stream as stream:
-                (error,) = own.run(stream)
-            if error:
-                raise self._driver.error("cuLaunchKernel", error)
-
         if kernel.image.needs or kernel.image.synchronous:
             self.refuse_recording(f"kernel '{kernel.name}' {NEEDS_HOST}")
-        return self.records(run)
+        return self.records(partial(self._put, kernel, launch.copied()))
 
-    def fixed(self, work: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def _put(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
+        """On the stream that records."""
+        self._driver.launched = kernel.name
+        with self._stream as stream:
+            (error,) = launch.run(stream)
+        if error:
+            raise self._driver.error("cuLaunchKernel", error)
+
+    def fixed(self, work: Sequence[Callable[[], None]]) -> CudaGraph:
         self._enter()
         with self._stream.recorded() as graphs:
             for step in work:
                 step()
-        return CudaGraph(self._driver, graphs[0], self._run_graph)
+        return CudaGraph(self._driver, graphs[0], partial(self._run_graph, self._driver.launched))
 
-    def _run_graph(self, executable: object) -> None:
+    def _graph_of_one(self, kernel: CudaKernel, launch: PreparedLaunch) -> CudaGraph | None:
+        """A launch as a graph; None where the driver has no memory for it, or has many."""
+        if len(self._graphs_of_one) >= MOST_GRAPHS_OF_ONE:
+            return None
+        try:
+            graph = self.fixed((partial(self._put, kernel, launch),))
+        except MemoryError:
+            return None
+        self._graphs_of_one.add(graph)
+        return graph
+
+    def replay_of(self, calls: Sequence[Callable[[], object]]) -> CudaGraph | None:
+        """A graph. None where a call needs the host, while a thread records, and where the driver has no memory."""
+        try:
+            with self._recording_begins:
+                if self.recording is not None:
+                    return None
+                recording = self.recording = Recording()
+                try:
+                    for call in calls:
+                        call()
+                finally:
+                    self.end_recording()
+            graph = self.fixed(recording.work)
+        except (CaptureError, MemoryError):
+            return None
+        graph.kept = recording.kept
+        return graph
+
+    def may_replay(self) -> bool:
+        """Whether work may be a graph: neither a capture of the device nor one of PyTorch's records it."""
+        return self.recording is None and not self._stream.is_captured
+
+    def _run_graph(self, last: str, executable: object) -> None:
+        """Launch a graph whose last kernel has this name."""
         if self._status.error or self._driver.lost is not None or self.is_closed:
             self._report()
+        self._driver.launched = last
         with self._stream as stream:
-            self._driver.call("cuCtxSetCurrent", self._context)
-            self._driver.call("cuGraphLaunch", executable, stream)
+            self._set_context(self._context)
+            (error,) = self._launch_graph(executable, stream)
+        if error:
+            raise self._driver.error("cuGraphLaunch", error)
         if self._options.synchronous:
             self._wait(())
 

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.runtime.device import DeviceMissing
 
-BINDINGS = Late("cuda.bindings.driver")
+BINDINGS = LazyModule("cuda.bindings.driver")
 
 OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from slangrad.base.late import loaded_torch
+from slangrad.base.lazy import loaded_torch
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.runtime.cuda.driver import Driver
 from slangrad.runtime.device import CaptureError
@@ -94,14 +94,20 @@ class Stream:
         self._driver.call("cuEventRecord", self._event, first)
         self._driver.call("cuStreamWaitEvent", second, self._event, 0)
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether PyTorch records a graph on its current stream. On its default stream, number 0, it cannot."""
+        current = self._current or self._of_torch()
+        if current is None or not current(self._index):
+            return False
+        with self as handle:
+            self._driver.call("cuCtxSetCurrent", self._context)
+            return bool(self._driver.call("cuStreamIsCapturing", handle) != NOT_CAPTURING)
+
     def refuse_capture(self, reason: str) -> None:
         """CaptureError while PyTorch records a graph on its current stream."""
-        if (self._current or self._of_torch()) is None:
-            return
-        with self as handle:
-            self._driver.call("cuCtxSetCurrent", self._context)  # the default stream is that of a context
-            if self._driver.call("cuStreamIsCapturing", handle) != NOT_CAPTURING:
-                raise CaptureError(reason, "torch.cuda.graph", CURE)
+        if self.is_captured:
+            raise CaptureError(reason, "torch.cuda.graph", CURE)
 
     @contextmanager
     def recorded(self) -> Iterator[list[object]]:

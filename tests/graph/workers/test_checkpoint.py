@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.workers.checkpoints import checkpoint, storage
 from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
@@ -415,7 +415,7 @@ def test_an_old_torch_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_torch_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "STORAGE", Late("no_such_module"))
+    monkeypatch.setattr(checkpoint, "STORAGE", LazyModule("no_such_module"))
     with pytest.raises(ImportError, match=r"checkpoints need torch: pip install 'slangrad\[torch\]'"):
         graph.checkpoint(made(), tmp_path)
 

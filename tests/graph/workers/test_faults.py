@@ -404,6 +404,29 @@ def test_the_thread_ends_before_its_program(start: Starter) -> None:
     assert end.code == 0 and end.output.endswith("False\n"), end.output  # behind a warning of torch
 
 
+LENDS = """
+import threading, time
+import torch
+from slangrad import graph
+mesh = graph.mesh("data")
+held = [mesh.watch.lend(torch.ones(1))]
+
+def let_go():
+    time.sleep(0.3)
+    held.clear()
+    print("let go", flush=True)
+
+threading.Thread(target=let_go, daemon=True).start()
+mesh.watch._leave()
+print("left")
+"""
+
+
+def test_a_program_ends_after_its_collectives(start: Starter) -> None:
+    """A thread of gloo that drops a tensor after the end of the interpreter aborts the process."""
+    assert [end.output.split("\n")[-3:-1] for end in start(LENDS, 2, 40)] == [["let go", "left"]] * 2
+
+
 # --- meshes that cannot be
 
 MESH = """

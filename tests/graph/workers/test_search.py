@@ -22,7 +22,7 @@ from slangrad.graph.workers.connections.costs import HOST, Cost, Links
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import Spec, whole
 from slangrad.graph.workers.search.search import Problem, kinds_of
-from slangrad.graph.workers.search.strategies import NodeClusters
+from slangrad.graph.workers.search.strategies import CutAxes, NodeClusters
 from slangrad.graph.workers.sharding.moves import exchanges
 from slangrad.graph.workers.sharding.partition import converted
 from tests.graph.workers.test_pipeline import IDS, NEXT
@@ -235,7 +235,7 @@ def problem_of(outputs: list[Array], rows: Array, sizes: Mapping[str, int], link
     order = topological_order(*(each.node for each in outputs))
     fixed = {node: whole(len(node.shape)) for node in order if node.op == "input"}
     fixed[rows.node] = fixed[rows.node].with_axis(0, ("data",))
-    clusters = NodeClusters(order, fixed, [], sizes, links.machine)
+    clusters = NodeClusters(order, fixed, [], CutAxes(sizes, sizes), links.machine)
     return Problem(clusters, order, {each.node: whole(each.ndim) for each in outputs}, mesh, links)
 
 

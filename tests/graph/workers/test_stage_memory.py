@@ -17,6 +17,7 @@ from slangrad.graph.ir.errors import MemoryLimitError
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.lowering.choose import by_slang
 from slangrad.graph.lowering.steps import KernelStep
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.simulation.stage_times import StagesTimeline
@@ -257,7 +258,9 @@ def test_copies_that_were_timed_are_made_again() -> None:
     """Numbers of a measurement are none of a step."""
     w = new_input((64, 64), np.dtype(float))
     x = new_input((8, 64), np.dtype(float))
-    plan = Plan([(Array(x) @ Array(w).T).node], [x, w], spy.default_device(), fixed=[w], choose=by_slang)
+    plan = Plan(
+        [(Array(x) @ Array(w).T).node], [x, w], spy.default_device(), PlanOptions(fixed=[w], choose=by_slang)
+    )
     assert plan.copies
     a, b = np.ones((8, 64)), np.eye(64)
     plan.run([a, b])

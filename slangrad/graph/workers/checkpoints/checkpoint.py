@@ -25,7 +25,7 @@ from weakref import ref
 import numpy as np
 
 import slangrad as spy
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Shape
 from slangrad.graph.ir.values import numpy_type
@@ -42,7 +42,7 @@ About = dict[str, Any]  # of JSON
 Forms = dict[str, tuple[Shape, DType]]
 R = TypeVar("R")
 
-STORAGE = Late("slangrad.graph.workers.checkpoints.storage")
+STORAGE = LazyModule("slangrad.graph.workers.checkpoints.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
 FOLDER = "a folder with room, which all workers can write"
 SHARED = "use a folder on a disk that all workers share"

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import new_input
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh_for
 
@@ -39,7 +40,7 @@ TURNS, FEW_TURNS = 15, 5
 OVERLAPPED = 1 << 23  # bytes of the collective that runs beside products
 PARAMETERS = 9  # of the larger of two steps by which the time of Python is measured
 CALLER = "measure_links"
-TRAIN = Late("slangrad.graph.train")
+TRAIN = LazyModule("slangrad.graph.train")
 SIDE, LENGTH = 512, 1 << 22  # of the matrices and the array by which kernels are measured
 
 
@@ -286,7 +287,7 @@ def _product() -> Plan:
 def _halved(length: int) -> Plan:
     x = new_input((length,), np.dtype(np.float32))
     y = (Array(x) * 0.5).node
-    return Plan([y], [x], spy.default_device(), in_place={y: x})
+    return Plan([y], [x], spy.default_device(), PlanOptions(in_place={y: x}))
 
 
 def _overlap(mesh: Mesh) -> float:

@@ -25,6 +25,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from weakref import ref
 from zlib import crc32
 
 from slangrad.base.process.threads import start_thread
@@ -49,9 +50,11 @@ CHECK = 0.05  # seconds between two looks at the signs of others
 SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the same where a connection broke
 GRACE = 1.0  # seconds in which data of another worker may still arrive
 FOUND = 3.0  # seconds to find out which worker is lost
+PAUSE = 0.01  # seconds in which a thread of torch.distributed drops a tensor
 REMEMBERED = 4096  # events of each sequence
 COMPARISON = "the comparison of "
 R = TypeVar("R")
+T = TypeVar("T")
 CHECK_THESE = (
     "they share the loss function, Slang modules and their paths, shapes and numbers of the batch, settings, "
     "the learning rate, captured arrays, and first parameters"
@@ -98,6 +101,7 @@ class Watch:
         self._apart: float | None = None  # when a difference was seen first
         self._failed: Verdict | None = None  # this worker
         self._calling = set[threading.Thread]()  # threads in calls of torch.distributed
+        self._lent = set[ref[object]]()  # tensors that threads of torch.distributed have
         self._ending: threading.Thread | None = None  # the one that ends the program
         self._heart = Heartbeat(connection, rank, workers, holder, self._sign)
         late = self._heart.meet()
@@ -186,6 +190,12 @@ class Watch:
             yield
         finally:
             self._calling.discard(thread)
+
+    def lend(self, tensor: T) -> T:
+        """A tensor for a collective. A thread of torch.distributed drops it some time after the collective has ended.
+        It needs the interpreter for this, and aborts the process without one: the end of the program waits for it."""
+        self._lent.add(ref(tensor, self._lent.discard))
+        return tensor
 
     def result_of(
         self, action: Callable[[], R], collective: str, interrupt: Callable[[], None] = lambda: None
@@ -390,9 +400,14 @@ class Watch:
 
     def _leave(self) -> None:
         """At the end of the program; that of a child of a fork is another one."""
-        if os.getpid() == self._process:
-            self.close()
-            self._heart.leave()
+        if os.getpid() != self._process:
+            return
+        self.close()
+        end = time.monotonic() + GRACE
+        while self._lent and time.monotonic() < end:
+            time.sleep(PAUSE)
+        time.sleep(PAUSE)  # those of collectives that the program began itself
+        self._heart.leave()
 
     def _sign(self) -> Sign:
         return Sign(0, self.step, self.at, False, dict(self._done), self.call)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_store
 
 from slangrad.graph.ir.errors import GraphError
@@ -51,8 +51,8 @@ def connected(mesh: Mesh, timeout: float | None, caller: str) -> tuple[dict[str,
     for group in groups.values():  # their ends would wait for collectives that never end
         pythonapi.Py_IncRef(py_object(group))
     stage = f", stage {mesh.stage} of {mesh}" if mesh.stages > 1 else ""  # another mesh may have others in it
-    links = {name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()}
-    return links, Link(ALL, ALL, dist.group.WORLD, device_mesh, watch), watch
+    links = {name: Link(name, f"{name}{stage}", group, watch) for name, group in groups.items()}
+    return links, Link(ALL, ALL, dist.group.WORLD, watch), watch
 
 
 def _watch(rank: int, timeout: float | None) -> Watch:
@@ -76,7 +76,6 @@ class Link:
     over: str
     sequence: str
     group: dist.ProcessGroup
-    device_mesh: DeviceMesh
     watch: Watch
     _sent: Queue = field(default_factory=lambda: Queue("slangrad-sends"))
     _received: Queue = field(default_factory=lambda: Queue("slangrad-receives"))
@@ -114,15 +113,15 @@ class Link:
         return self._received.add(Transfer(begin, name, self.watch))
 
     def _begin(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> dist.Work:
+        lend = self.watch.lend
         if collective.name == "all_reduce":
             op = REDUCTIONS[collective.how]
-            return dist.all_reduce(_numbers(result), op, group=self.group, async_op=True)
-        source = np.ascontiguousarray(source)
+            return dist.all_reduce(lend(_numbers(result)), op, group=self.group, async_op=True)
+        sent = lend(_bytes(np.ascontiguousarray(source)))
         if collective.name == "all_to_all":
-            return dist.all_to_all_single(_bytes(result), _bytes(source), group=self.group, async_op=True)
-        return dist.all_gather(
-            [_bytes(part) for part in result], _bytes(source), group=self.group, async_op=True
-        )
+            return dist.all_to_all_single(lend(_bytes(result)), sent, group=self.group, async_op=True)
+        parts = [lend(_bytes(part)) for part in result]
+        return dist.all_gather(parts, sent, group=self.group, async_op=True)
 
 
 @dataclass(frozen=True, slots=True)

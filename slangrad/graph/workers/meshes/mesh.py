@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.meshes.collectives import Collective
 from slangrad.graph.workers.meshes.specs import MICRO, STAGES
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from slangrad.graph.workers.connections.faults import Watch
     from slangrad.graph.workers.connections.links import Link
 
-DISTRIBUTED = Late("torch.distributed")
-LINKS = Late("slangrad.graph.workers.connections.links")
+DISTRIBUTED = LazyModule("torch.distributed")
+LINKS = LazyModule("slangrad.graph.workers.connections.links")
 TIMEOUT = 300.0  # seconds
 ALL = "all workers"  # an exchange along all axes
 OLDEST = (2, 8)  # torch: since then a store has a connection for each thread

@@ -19,7 +19,7 @@ from math import inf, prod
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Node, Shape, key_of, topological_order
 from slangrad.graph.ir.ops import base_of, is_view
@@ -27,7 +27,7 @@ from slangrad.graph.planning.memory import alive
 from slangrad.graph.workers.connections.costs import Links, apart_on
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, Spec, whole
-from slangrad.graph.workers.search.strategies import NodeCluster, NodeClusters
+from slangrad.graph.workers.search.strategies import CutAxes, NodeCluster, NodeClusters
 from slangrad.graph.workers.sharding.buckets import BYTES
 from slangrad.graph.workers.sharding.moves import CollectiveSize, exchanges
 from slangrad.graph.workers.sharding.partition import fixed_specs
@@ -35,8 +35,8 @@ from slangrad.graph.workers.sharding.propagate import Sharding, of_one_part, pro
 from slangrad.graph.workers.sharding.step_graph import TrainedVariable
 from slangrad.graph.workers.stages.layers import ONE_STAGE, Layers
 
-SCIPY = Late("scipy.optimize")
-SPARSE = Late("scipy.sparse")
+SCIPY = LazyModule("scipy.optimize")
+SPARSE = LazyModule("scipy.sparse")
 SOLVER = {"time_limit": 8.0, "mip_rel_gap": 1e-4}
 ROUNDS = (None, 6, 3, 1, 0)  # of neighbors that make clusters different; None: no two are one
 LARGEST = 20000  # pairs in a program
@@ -418,24 +418,30 @@ def _alive(order: Sequence[Node], clusters: NodeClusters, stages: Sequence[int])
     return living
 
 
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """The workers that a graph is cut for. `memory`: bytes of a worker, for parameters, state and values."""
+
+    mesh: Mesh
+    links: Links
+    memory: int | None
+    layers: Layers
+
+
 def searched(
     outputs: Sequence[Node],
-    wanted: Mapping[Node, Spec],
     input_specs: Mapping[Node, Spec],
     variables: Sequence[TrainedVariable],
-    mesh: Mesh,
-    links: Links,
-    memory: int | None = None,
-    layers: Layers = ONE_STAGE,
+    space: SearchSpace,
 ) -> Sharding:
-    """The sharding that takes the least time, that of all stages of `layers` together. `wanted`: the specs of outputs
-    that are no updates; `input_specs`: those of inputs that are no variables. `memory`: bytes of a worker, for
-    parameters, state and values. Micro-batches cut each node as specs propagate. All workers get the answer of the
-    first.
+    """The sharding that takes the least time, that of all stages together. `outputs`: the loss, which all workers get,
+    and the updates; `input_specs`: those of inputs that are no variables. Micro-batches cut each node as specs
+    propagate. All workers get the answer of the first.
 
     GraphError (E1047) where parameters and state do not fit. ImportError without scipy.
     """
     _require_solver()
+    mesh, links, memory, layers = space.mesh, space.links, space.memory, space.layers
     order, cuts, sizes = topological_order(*outputs), mesh.cuts, dict(mesh.cuts)
     fixed = {**input_specs, **fixed_specs(order, mesh)}
     sharding, rows = None, 0
@@ -448,8 +454,9 @@ def searched(
     together = len(order) * WAYS ** len(cuts) <= LARGEST
     turns = [list(cuts)] if together else [[name] for name in (*cuts, *list(cuts)[:-1])]
     for i, names in enumerate(turns):
-        clusters = NodeClusters(order, fixed, variables, sizes, links.machine, sharding, names)
-        problem = Problem(clusters, order, wanted, mesh, links, layers)
+        axes = CutAxes(sizes, names, sharding)
+        clusters = NodeClusters(order, fixed, variables, axes, links.machine)
+        problem = Problem(clusters, order, {outputs[0]: whole(0)}, mesh, links, layers)
         # Axes that are still whole will cut what is too large now.
         later = prod(cuts[name] for turn in turns[i + 1 : len(cuts)] for name in turn)
         # Links are measured, and time may be out, on each worker differently.

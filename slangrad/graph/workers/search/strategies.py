@@ -51,25 +51,30 @@ class NodeCluster:
     strategies: list[Strategy]
 
 
+@dataclass(frozen=True, slots=True)
+class CutAxes:
+    """The `sizes` of all axes of the mesh, with that of micro-batches, and those that are `open` to choose for. Along
+    the others nodes are cut as they are in `settled`, which decides for micro-batches, too."""
+
+    sizes: Mapping[str, int]
+    open: Collection[str]
+    settled: Sharding | None = None
+
+
 class NodeClusters:
     """The nodes of a graph in topological `order` but those in `free`, which each worker computes from numbers
-    alone, in full or the part that is read. `fixed`: specs of inputs and of nodes `shard`. `open_axes`: those of the
-    mesh to be chosen for, all by default; along the others nodes are cut as they are in `settled`. `sizes`: of all
-    axes, with that of micro-batches, for which `settled` decides."""
+    alone, in full or the part that is read. `fixed`: specs of inputs and of nodes `shard`."""
 
     def __init__(
         self,
         order: Sequence[Node],
         fixed: Mapping[Node, Spec],
         variables: Sequence[TrainedVariable],
-        sizes: Mapping[str, int],
+        axes: CutAxes,
         machine: MachineRates,
-        settled: Sharding | None = None,
-        open_axes: Collection[str] | None = None,
     ) -> None:
-        self.settled = settled
-        self._open = sizes.keys() if open_axes is None else open_axes
-        self._fixed, self.sizes, self._machine = fixed, sizes, machine
+        self.settled, self.sizes, self._open = axes.settled, axes.sizes, axes.open
+        self._fixed, self._machine = fixed, machine
         self.clusters: list[NodeCluster] = []
         self.of: dict[Node, int] = {}
         self.free: set[Node] = set()

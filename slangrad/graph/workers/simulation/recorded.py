@@ -29,7 +29,8 @@ from slangrad.graph.workers.simulation.simulate import bytes_of, exchange_name, 
 from slangrad.graph.workers.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
-    from slangrad.graph.planning.plan import Call, Plan
+    from slangrad.graph.planning.plan import Plan
+    from slangrad.graph.planning.ready import Call
 
 WAITED = 50e-6  # seconds of a wait that holds the worker up
 

@@ -23,6 +23,7 @@ from slangrad.graph.ir.errors import MemoryLimitError
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, content, new_input, substituted, topological_order
 from slangrad.graph.lowering.choose import Choose
+from slangrad.graph.planning.options import PlanOptions
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.sharding.buckets import chained, in_buckets
 from slangrad.graph.workers.stages.layers import seconds_of
@@ -90,17 +91,11 @@ class Planner:
 
     def _made(self, graph: PieceGraph, memory: int | None, held: int) -> Plan:
         layouts = {node: at for node, at in self.layouts.items() if node in graph.inputs}
-        return Plan(
-            graph.outputs,
-            graph.inputs,
-            self.device,
-            layouts,
-            in_place=graph.places,
-            fixed=graph.fixed if memory is None else (),
-            memory=memory,
-            held=held,
-            choose=self.choose,
+        fixed = graph.fixed if memory is None else ()
+        options = PlanOptions(
+            layouts, in_place=graph.places, fixed=fixed, memory=memory, held=held, choose=self.choose
         )
+        return Plan(graph.outputs, graph.inputs, self.device, options)
 
 
 @dataclass(frozen=True, slots=True)

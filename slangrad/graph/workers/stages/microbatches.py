@@ -26,9 +26,11 @@ from slangrad.graph.workers.stages.layers import Sizes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Microbatched(Mesh):
-    """The workers of one stage, and an axis of micro-batches, of which `index` says which one it is."""
+    """The workers of one stage, and an axis of micro-batches, of which `index` says which one it is. `outer`: the mesh
+    with stages."""
 
     index: Node | None = None
+    outer: Mesh | None = None
 
     def place(self, names: tuple[str, ...]) -> Operand:
         at: Operand = 0
@@ -80,9 +82,8 @@ def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
     sizes = {name: 1 if name == STAGES else n for name, n in mesh.sizes.items()}
     rank = mesh.place(tuple(name for name in sizes if name != STAGES)) * microbatches
     index = new_input((), np.dtype(np.int64), MICRO)
-    return Microbatched(
-        {**sizes, MICRO: microbatches}, rank, (*mesh.batch, MICRO), mesh.links, mesh.watch, index=index
-    )
+    sizes[MICRO] = microbatches
+    return Microbatched(sizes, rank, (*mesh.batch, MICRO), mesh.links, mesh.watch, index=index, outer=mesh)
 
 
 def part_of(rows: spy.Tensor, i: int, count: int) -> spy.Tensor:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import slangrad as spy
+from slangrad.graph.ir.devices import arena_of
 from slangrad.graph.ir.errors import MemoryLimitError
-from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.lowering.choose import Choose, chooser, of_first
-from slangrad.graph.planning.plan import Plan, arena_of
+from slangrad.graph.lowering.choose import chooser, of_first
+from slangrad.graph.planning.options import PlanOptions
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, STAGES
 from slangrad.graph.workers.sharding.buckets import most_copied
@@ -42,8 +43,8 @@ Values: TypeAlias = "dict[Node, spy.Tensor]"
 
 class StagePlan:
     """Runs the pieces of one stage; `run` as that of `Plan`, for the loss alone. `local`: the graph of one micro-batch,
-    which `graph` is of all; `layouts`: of the inputs of that. `mesh`: of `local`, `outer` with stages. `memory`: bytes
-    for all that a worker holds. MemoryLimitError (E1047) where they are too few."""
+    which `graph` is of all. `mesh`: of `local`. Of the options, `layouts` are those of the inputs of `graph`, and
+    `memory` is for all that a worker holds. MemoryLimitError (E1047) where it is too little."""
 
     def __init__(
         self,
@@ -51,19 +52,17 @@ class StagePlan:
         graph: StepGraph,
         layers: Layers,
         mesh: Microbatched,
-        outer: Mesh,
         device: spy.Device,
-        layouts: Mapping[Node, StridedLayout],
-        choose: Choose | None,
-        memory: int | None,
+        options: PlanOptions,
     ) -> None:
+        outer, choose, memory = mesh.outer, options.choose, options.memory
         at = local.inputs
         self._inputs = [at.get(node, node) for node in graph.inputs]
         self._rows = [at[node] for node in graph.batch if node in at and node.shape]
         variables = zip(graph.variables, layers.owners, strict=True)
         owned = {x: stage for variable, stage in variables for x in (variable.parameter, *variable.states)}
         stored = {at[node]: stage for node, stage in owned.items() if node in at}
-        assert mesh.index is not None
+        assert mesh.index is not None and outer is not None
         rows, places = {*self._rows, mesh.index}, [at[node] for node in graph.kept.values()]
         whole = StagePieces(local.outputs, places, local.origins, layers, rows, stored)
         self._whole, self.mesh, self.device = whole, mesh, device
@@ -71,7 +70,7 @@ class StagePlan:
         self.link = outer.link(STAGES) if outer.stages > 1 and outer.links else None
         self.stage, self.stages = outer.stage, whole.stages
         self.microbatches = mesh.sizes[MICRO]
-        of_local = {at[node]: layout for node, layout in layouts.items() if node in at}
+        of_local = {at[node]: layout for node, layout in options.layouts.items() if node in at}
         seen = {
             node: layout.with_shape(node.shape)
             for node, layout in of_local.items()

@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.types import Type, vector
-from slangrad.tensors.element_types import element_type, slang_name
+from slangrad.tensors.elements.element_types import element_type, slang_name
 
 
 class DataType(Enum):

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import (
     BF16,
@@ -75,7 +75,7 @@ _SMALL_ROWS: tuple[tuple[Scalar, str, str], ...] = (
     (E5M2, "float8_e5m2",   "FloatE5M2 float8_e5m2"),
 )
 # fmt: on
-_ML_DTYPES = Late("ml_dtypes")
+_ML_DTYPES = LazyModule("ml_dtypes")
 
 
 class _NumpyTypes(dict[Scalar, NumpyType]):

@@ -11,8 +11,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import PRIMAL, Marshal
-from slangrad.tensors.conversion import HostValue
+from slangrad.marshal.protocol.marshal import Marshal
+from slangrad.marshal.protocol.roles import PRIMAL
+from slangrad.tensors.elements.conversion import HostValue
 
 RESULT, THREADS, APPEND = CALL_WORDS = (
     "_result",

@@ -15,20 +15,20 @@ from dataclasses import replace
 from enum import Enum
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.lazy import LazyModule
 from slangrad.ir.data.types import U32
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType, as_source
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import derivative_type, numpy_layout, slang_name
-from slangrad.tensors.formats import PACKED, Format, blue_first, channels, get_format_info
-from slangrad.tensors.shape import check_count
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import derivative_type, numpy_layout, slang_name
+from slangrad.tensors.elements.shape import check_count
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.texel_numbers import decoded, encoded
-from slangrad.tensors.texture_desc import (
+from slangrad.tensors.textures.formats import PACKED, Format, blue_first, channels, get_format_info
+from slangrad.tensors.textures.texel_numbers import decoded, encoded
+from slangrad.tensors.textures.texture_desc import (
     ALL_LAYERS,
     ALL_MIPS,
     KINDS,
@@ -46,23 +46,32 @@ from slangrad.tensors.texture_desc import (
     shapes_of,
 )
 
-VECTORS = Late("slangrad.marshal.host.vectors")
-BITMAPS = Late("slangrad.images.bitmap")
+VECTORS = LazyModule("slangrad.marshal.host.vectors")
+BITMAPS = LazyModule("slangrad.images.bitmap")
 if TYPE_CHECKING:
     from slangrad.tensors import descriptors as DESCRIPTORS
     from slangrad.tensors.descriptors import DescriptorHandle
 else:
-    DESCRIPTORS = Late("slangrad.tensors.descriptors")
+    DESCRIPTORS = LazyModule("slangrad.tensors.descriptors")
+
+
+class LayersInMemory(NamedTuple):
+    """Which layers of a level in memory a texture has: from the first one on; and how many there are in memory."""
+
+    first: int
+    total: int
 
 
 class Texture:
     """Texels on a device. `texels` is a tensor over the memory of the first level; its shape has the outermost size
-    first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type."""
+    first, that of layers before all others. `layout` is all that the launch of a kernel depends on besides the type.
+    Kernels read from `base_address` on; in a view of some layers of several levels the first texel, at `address`, lies
+    behind it."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "_handles", "address", "element_type", "form",
-                 "is_layered", "layout", "levels", "rank", "readable", "slang_name", "start", "storage", "texel_count",
-                 "texels", "writable")
+    __slots__ = ("__weakref__", "_desc", "_grad_in", "_grad_out", "_handles", "address", "base_address",
+                 "element_type", "form", "is_layered", "layers_in_memory", "layout", "levels", "rank", "readable",
+                 "slang_name", "start", "storage", "texel_count", "texels", "writable")
     # fmt: on
 
     def __init__(self, device: object, desc: TextureDesc, data: AnyArray | None = None) -> None:
@@ -76,8 +85,10 @@ class Texture:
         if data is not None:
             _write(self.texels, data)
 
-    def _set(self, desc: TextureDesc, storage: Buffer, start: int = 0) -> None:
-        """A checked desc, and memory that has all levels from a texel on."""
+    def _set(
+        self, desc: TextureDesc, storage: Buffer, start: int = 0, layers: LayersInMemory | None = None
+    ) -> None:
+        """A checked desc, and memory that has all levels from a texel on, each with these layers."""
         self._desc = desc
         self._grad_in: Texture | None = None
         self._grad_out: Texture | None = None
@@ -90,22 +101,26 @@ class Texture:
         self.rank = count + self.is_layered
         self.readable = bool(desc.usage & USUAL)
         self.writable = bool(desc.usage & TextureUsage.unordered_access)
+        self.layers_in_memory = layers or LayersInMemory(0, desc.layers)
         self.levels: list[Tensor] = []
         end = start
         for shape in shapes_of(desc):
-            self.levels.append(Tensor(storage, self.form.stored, shape, offset=end))
-            end += prod(shape)
+            of_layer = prod(shape[self.is_layered :])
+            first = end + self.layers_in_memory.first * of_layer
+            self.levels.append(Tensor(storage, self.form.stored, shape, offset=first))
+            end += self.layers_in_memory.total * of_layer
         self.start, self.texel_count = start, end - start
         self.texels = self.levels[0]
         self.address = self.texels.address
-        self.layout = (storage.runtime, desc.mip_count, *self.texels.shape)
+        self.base_address = storage.address + start * self.texels.element_size
+        self.layout = (storage.runtime, desc.mip_count, *self.layers_in_memory, *self.texels.shape)
 
     def __repr__(self) -> str:
         sizes = " x ".join(map(str, reversed(self.texels.shape)))
         return f"Texture({self.type.name}, {self.format.name}, {sizes}, {self.mip_count} levels)"
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise import_module("slangrad.absent").missing("'Texture'", name)
+        raise import_module("slangrad.missing_names").missing("'Texture'", name)
 
     # --- Facts ---
 
@@ -273,13 +288,13 @@ class Texture:
         self, desc: TextureViewDesc | Mapping[str, HostValue] | None = None, **named: HostValue
     ) -> TextureView:
         """A texture over some levels of this one, `mip_count` from `mip` on, and some layers, `layer_count` from
-        `layer` on. ValueError for levels or layers that are not there, UnsupportedTexture (E9001) for another format,
-        and for some layers of several levels."""
+        `layer` on. ValueError for levels or layers that are not there, UnsupportedTexture (E9001) for another
+        format."""
         return TextureView(self, TextureViewDesc.of(desc, named))
 
     def copy(self) -> Texture:
         """A texture of the same kind with the same texels in all levels. Gradients are copied as well."""
-        copied = Texture(self.device, self._desc)
+        copied = self._with_layers(self._desc)
         for level, source in zip(copied.levels, self.levels):
             level.put_numbers(source.numbers())
         grad_in, grad_out = self._grad_in, self._grad_out
@@ -336,12 +351,20 @@ class Texture:
     def new_gradient(self) -> Texture:
         """A texture of zeros for derivatives of this one, which is not attached to it. ValueError where texels have
         none."""
-        return Texture(self.device, self._desc_of_gradient())
+        return self._with_layers(self._desc_of_gradient())
+
+    def _with_layers(self, desc: TextureDesc) -> Texture:
+        """A new texture of zeros whose memory has as many layers as that of this one."""
+        if self.layers_in_memory == (0, desc.layers):
+            return Texture(self.device, desc)
+        first, total = self.layers_in_memory
+        whole = Texture(self.device, replace(desc, array_length=total * desc.array_length // desc.layers))
+        return whole.create_view(layer=first, layer_count=desc.layers)
 
     def detach(self) -> Texture:
         """The same texels without gradients."""
         texture = Texture.__new__(Texture)
-        texture._set(self._desc, self.storage, self.start)
+        texture._set(self._desc, self.storage, self.start, self.layers_in_memory)
         return texture
 
     def clear(self) -> None:
@@ -379,6 +402,11 @@ class Texture:
             if getattr(desc, field) != getattr(wanted, field):
                 value, needed = (_shown(getattr(d, field)) for d in (desc, wanted))
                 raise ValueError(f"{name}: {field} is {value}, and the gradient of this texture has {needed}")
+        if grad.layers_in_memory != self.layers_in_memory:
+            raise ValueError(
+                f"{name}: a view of some layers needs a gradient with the same layers in memory; "
+                "use view.new_gradient()"
+            )
         if not grad.writable:
             raise ValueError(f"{name}: make it with TextureUsage.unordered_access")
 
@@ -395,9 +423,14 @@ class Texture:
         """The library's number of the format where texels are seen as values of another type than the stored one."""
         return self.form.code_for(element)
 
+    def scalars(self, format_code: int) -> list[int]:
+        """The struct in Slang without derivatives, for texels of a format: `std/texture.slang` has its fields."""
+        numbers = (self.texel_count, format_code, *self.texels.shape, self.mip_count)
+        return [self.base_address, 0, 0, *numbers, *self.layers_in_memory]
+
     def decoded(self) -> Texture:
         """A texture of the values of texels, with the same gradients."""
-        texture = Texture(self.device, self._desc_of_values())
+        texture = self._with_layers(self._desc_of_values())
         for level, stored in zip(texture.levels, self.levels):
             level.put_numbers(self._values_of(stored).reshape(level.numbers().shape))
         texture.grad_in, texture.grad_out = self._grad_in, self._grad_out
@@ -485,22 +518,21 @@ class TextureView(Texture):
         within = desc.subresource_range
         mips = _counted("mip", within.mip, within.mip_count, ALL_MIPS, texture.mip_count)
         layers = _counted("layer", within.layer, within.layer_count, ALL_LAYERS, texture.layer_count)
-        if layers != texture.layer_count and mips > 1 and texture.mip_count > 1:
-            raise UnsupportedTexture(
-                "layer_count: a view has all layers, or some layers of one level: give mip_count=1"
-            )
         faces = max(KINDS[texture.type][3], 1)
         if layers % faces:
             raise ValueError(f"layer_count: a {texture.type.name} has six layers for each cube, not {layers}")
-        shape = texture.levels[within.mip].shape
-        start = texture.start + sum(prod(level.shape) for level in texture.levels[: within.mip])
-        start += within.layer * prod(shape[texture.is_layered :])
+        first, total = texture.layers_in_memory
+        of_layers = [prod(level.shape[texture.is_layered :]) for level in texture.levels]
+        start = texture.start + total * sum(of_layers[: within.mip])
+        place = LayersInMemory(first + within.layer, total)
+        if mips == 1 or layers == total:  # one piece of memory
+            start, place = start + place.first * of_layers[within.mip], LayersInMemory(0, layers)
         self._texture, self._view_desc = texture, desc
         sizes = [halved(size, within.mip) for size in (texture.width, texture.height, texture.depth)]
         self._set(
             replace(texture._desc, width=sizes[0], height=sizes[1], depth=sizes[2], mip_count=mips,
                     array_length=layers // faces, label=desc.label),
-            texture.storage, start,
+            texture.storage, start, place,
         )  # fmt: skip
         chosen = replace(desc, subresource_range=SubresourceRange(within.layer, layers, within.mip, mips))
         self._view_desc = chosen

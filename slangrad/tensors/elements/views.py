@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from slangrad.tensors.shape import contiguous_strides
+from slangrad.tensors.elements.shape import contiguous_strides
 
 Sizes = tuple[int, ...]
 

@@ -1,6 +1,6 @@
 """Modules and values that are loaded or computed on first use.
 
-    FRONT = Late("slangrad.call.front")        nothing is loaded yet
+    FRONT = LazyModule("slangrad.call.front")        nothing is loaded yet
     FRONT.Binder(...)                          now it is
 
 A program whose kernels are already on disk loads neither parser, checker nor LLVM. A table in tests/test_layers.py
@@ -19,7 +19,7 @@ from slangrad.base.process.forks import loading
 Value = TypeVar("Value")
 
 
-class Late:
+class LazyModule:
     """Stands for a module; its names are the module's."""
 
     def __init__(self, name: str) -> None:
@@ -38,7 +38,7 @@ def loaded_torch() -> Any:  # a module that is not imported here
     return torch if hasattr(torch, "cuda") else None  # which it lacks while it is being loaded
 
 
-class late_property(Generic[Value]):
+class lazy_property(Generic[Value]):
     """A property that is computed once. That of `functools` has a lock for all objects of a class in Python 3.11: two
     threads that hold sessions' locks could wait for each other. Here both compute, and one of the values stays."""
 

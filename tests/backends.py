@@ -1,4 +1,4 @@
-"""Backends that tests of derivatives run on. Those on a GPU have the mark `cuda` (tests/conftest.py)."""
+"""Backends that tests run on. Those on a GPU have the mark `cuda` (tests/conftest.py)."""
 
 import pytest
 

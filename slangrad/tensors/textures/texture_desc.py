@@ -15,8 +15,8 @@ from enum import Enum, IntFlag
 
 from slangrad.ir.data.types import Type
 from slangrad.tensors.buffer import MemoryType, ResourceState
-from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.formats import Format, TexelForm, element_of, texel_form
+from slangrad.tensors.elements.conversion import HostValue
+from slangrad.tensors.textures.formats import Format, TexelForm, element_of, texel_form
 
 ALL_LAYERS = ALL_MIPS = (1 << 32) - 1
 

@@ -12,9 +12,9 @@ from enum import Enum
 
 import numpy as np
 
-from slangrad.tensors.conversion import AnyArray
-from slangrad.tensors.element_types import numpy_layout
-from slangrad.tensors.formats import (
+from slangrad.tensors.elements.conversion import AnyArray
+from slangrad.tensors.elements.element_types import numpy_layout
+from slangrad.tensors.textures.formats import (
     CODES,
     PACKED,
     FormatInfo,

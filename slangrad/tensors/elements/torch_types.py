@@ -16,13 +16,13 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from slangrad.base.late import Late, loaded_torch
+from slangrad.base.lazy import LazyModule, loaded_torch
 from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.ir.data.types import SMALL_FLOATS, Scalar
-from slangrad.tensors.conversion import AnyArray, HostValue
-from slangrad.tensors.element_types import NUMPY_TYPES, SCALARS_BY_NAME, numpy_layout
+from slangrad.tensors.elements.conversion import AnyArray, HostValue
+from slangrad.tensors.elements.element_types import NUMPY_TYPES, SCALARS_BY_NAME, numpy_layout
 
-TORCH = Late("torch")
+TORCH = LazyModule("torch")
 PREFIX = "torch."
 
 _elements: dict[object, Scalar | None] = {}

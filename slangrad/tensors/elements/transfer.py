@@ -17,17 +17,17 @@ import numpy as np
 from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.ir.data.types import SMALL_FLOATS, Type
 from slangrad.runtime.device import MemoryRegion
-from slangrad.tensors.conversion import AnyArray, convert_exactly
-from slangrad.tensors.element_types import (
+from slangrad.tensors.elements.conversion import AnyArray, convert_exactly
+from slangrad.tensors.elements.element_types import (
     from_numpy_type,
     holds_structs,
     numpy_layout,
     slang_name,
     structured_dtype,
 )
-from slangrad.tensors.shape import contiguous_strides, is_contiguous
-from slangrad.tensors.torch_types import element_of, host_array_of, is_torch_type
-from slangrad.tensors.views import View, reach
+from slangrad.tensors.elements.shape import contiguous_strides, is_contiguous
+from slangrad.tensors.elements.torch_types import element_of, host_array_of, is_torch_type
+from slangrad.tensors.elements.views import View, reach
 
 
 class ImportedArray(NamedTuple):

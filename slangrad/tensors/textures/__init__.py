@@ -1,0 +1,1 @@
+"""Textures on the host: formats of texels, descriptions, and textures with their memory."""
