@@ -61,6 +61,7 @@ def launches_of(steps: Iterable[PlanStep], loops: Callable[[RepeatStep], int]) -
         if isinstance(step, Exchange | Await):
             return MOST_REPLAYED + 1
         if isinstance(step, RepeatStep):
-            count += step.loop.length * (loops(step) + 2 * len(step.parts))
+            loop = step.loop
+            count += loop.length * (loops(step) + loop.carries + loop.scanned + len(step.writes))
         count += 1
     return count
