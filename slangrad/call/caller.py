@@ -19,8 +19,9 @@ from slangrad.call.binding.call_request import RESULT, THREADS, CallRequest, Cal
 from slangrad.call.binding.launchable import Launchable
 from slangrad.call.idle import is_idle, only_numbers
 from slangrad.call.plan_store import PlanKernels, PlanStore
+from slangrad.call.plans.launches import FixedLaunch
 from slangrad.call.plans.packing import Compiled
-from slangrad.call.plans.plan import CallPlan, FixedLaunch
+from slangrad.call.plans.plan import CallPlan
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.host.records import as_fields

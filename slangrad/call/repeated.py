@@ -21,7 +21,7 @@ from weakref import ref
 
 from slangrad.call.binding.call_request import RESULT, CallSettings
 from slangrad.call.caller import Caller, copied
-from slangrad.call.plans.plan import FixedLaunch
+from slangrad.call.plans.launches import FixedLaunch
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.tensor import Tensor

@@ -218,7 +218,7 @@ class CheckedProgram(FullChecker):
                 self._waiting.clear()
                 self._trace.forget()
         if self.reporter.has_errors:
-            for refusal in list(self.refusals.diagnostics.values())[refused:]:
+            for refusal in self.refusals.taken_from(refused):
                 self.reporter.report(refusal)
             for name in (
                 self.modules.keys() - before

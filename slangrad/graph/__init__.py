@@ -11,7 +11,7 @@ from slangrad.graph import calls  # noqa: F401  (they enter functions of arrays)
 from slangrad.graph.arrays import contractions, derived, indexing, random  # noqa: F401  (they enter functions of arrays)
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.convolutions import avg_pool2d, conv2d, max_pool2d
-from slangrad.graph.arrays.functions import batch_norm, layer_norm, log_softmax, softmax, stop_gradient
+from slangrad.graph.arrays.neural import batch_norm, layer_norm, log_softmax, softmax, stop_gradient
 from slangrad.graph.attention import attention
 from slangrad.graph.ir.errors import GraphError, TracedValueError
 from slangrad.graph.scan import scan

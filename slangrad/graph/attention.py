@@ -15,8 +15,8 @@ from math import prod
 import numpy as np
 
 from slangrad.graph.arrays.array import BOOL, Array, constant, lifted
-from slangrad.graph.arrays.functions import softmax
 from slangrad.graph.arrays.gradient import zeros
+from slangrad.graph.arrays.neural import softmax
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, Shape, make
 from slangrad.graph.ir.ops import Bundle

@@ -251,10 +251,10 @@ def traced(function: Function, call: CallArguments) -> tuple[PyTree, list[Node],
     return result, inputs, nodes_in(result)
 
 
-def inputs_of(arrays: Sequence[ArrayValue], name: str = "") -> list[Node]:
+def inputs_of(arrays: Sequence[ArrayValue]) -> list[Node]:
     """An input for each array."""
     types = [checked_type(numpy_type(array)) for array in arrays]
-    return [new_input(shape_of(x), dtype, f"{name}{i}") for i, (x, dtype) in enumerate(zip(arrays, types))]
+    return [new_input(shape_of(x), dtype, str(i)) for i, (x, dtype) in enumerate(zip(arrays, types))]
 
 
 def layouts_of(inputs: Sequence[Node], arrays: Sequence[ArrayValue]) -> dict[Node, StridedLayout]:

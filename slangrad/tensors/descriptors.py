@@ -112,7 +112,7 @@ def of_texture(texture: Texture, written: bool) -> DescriptorHandle:
     if not (texture.writable if written else texture.readable):
         raise ValueError(f"descriptor_handle: make the texture with TextureUsage.{usage}")
     kind = DescriptorHandleType.rw_texture if written else DescriptorHandleType.texture
-    code = TEXTURE + TEXTURES.index(texture.slang_name) + (WRITTEN if written else 0)
+    code = TEXTURE + _number_of(texture) + (WRITTEN if written else 0)
     return handle(kind, texture.device, code, *_texels(texture))
 
 
@@ -122,7 +122,7 @@ def of_combined(texture: Texture, sampler: HostValue) -> DescriptorHandle:
         raise ValueError("descriptor_handle_combined: make the view with a sampler: create_view(sampler=...)")
     if sampler.desc.compares:
         raise ValueError("descriptor_handle_combined: a sampler that compares needs a handle of its own")
-    code = COMBINED + TEXTURES.index(texture.slang_name)
+    code = COMBINED + _number_of(texture)
     format, *numbers = _texels(texture)
     padding = "xxxx" if struct.calcsize(f"={format}") % 8 else ""
     kind = DescriptorHandleType.combined_texture_sampler
@@ -139,6 +139,13 @@ def of_sampler(sampler: HostValue) -> DescriptorHandle:
         return handle(kind, sampler.device, SAMPLER, STATE, *sampler.numbers())
     function = sampler.desc.comparison_func.value
     return handle(kind, sampler.device, COMPARISON, f"{STATE}I", *sampler.numbers(), function)
+
+
+def _number_of(texture: Texture) -> int:
+    """The number of its kind. ValueError for textures that no handle stands for."""
+    if texture.slang_name not in TEXTURES:
+        raise ValueError(f"descriptor_handle: a {texture.type.name} has no handle; pass the texture itself")
+    return TEXTURES.index(texture.slang_name)
 
 
 def _texels(texture: Texture) -> tuple[HostValue, ...]:

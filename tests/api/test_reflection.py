@@ -485,13 +485,13 @@ def test_parameters(device, module):
         ("grid", 32, 24),
         ("Frame", 56, 12),
         ("inner", 72, 16),
-        ("picture", 88, 48),
+        ("picture", 88, 56),
     ]
     assert [each.name for each in block.element_type_layout.fields] == [
         each.name for each in layout.parameters
     ]
     assert block.element_type_layout.element_type_layout is None
-    assert (block.size, block.alignment) == (136, 8)
+    assert (block.size, block.alignment) == (144, 8)
     whole = layout.globals_variable_layout
     assert (whole.name, whole.offset, whole.type_layout) == ("reflected", 0, block)
     (entry,) = layout.entry_points

@@ -131,6 +131,7 @@ def test_together_with_errors_they_are_errors() -> None:
     with pytest.raises(CompileError) as error:
         check(text)
     assert [diagnostic.code for diagnostic in error.value.diagnostics] == ["E9002", "E0301"]
+    assert error.value.diagnostics[0] not in program().refusals.diagnostics.values()
 
 
 def test_the_size_of_one_is_needed_at_once() -> None:

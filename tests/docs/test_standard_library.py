@@ -15,7 +15,7 @@ def declared_names():
     library = CheckedProgram()
     library.add_source(
         "parts",
-        "// CoopVec, TextureCube, WaveMask, Handle, ddx, CalculateLevelOfDetail: the library has more parts for these\n"
+        "// CoopVec, TextureCube, Texture2DMS, WaveMask, Handle, ddx, CalculateLevelOfDetail: the library has more parts for these\n"
         "import slang.neural;",
     )
     modules = [each for each in library.scopes if isinstance(each, ast.ModuleDeclaration)]

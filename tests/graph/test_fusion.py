@@ -343,3 +343,28 @@ def test_results_that_maps_read_through_views_of_other_shapes(program) -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 5))
     for result, expected in zip(graph.jit(program)(x, y), program(x, y), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-14)
+
+
+def test_maps_after_a_product_are_in_its_last_lines() -> None:
+    """The text of the epilogue has them: no kernel of their own, and no memory for the product."""
+
+    def layer(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+        result: np.ndarray = np.tanh(x @ w + b) * 0.5
+        return result
+
+    rng = np.random.default_rng(3)
+    x, w, b = (rng.normal(size=shape) for shape in ((37, 41), (41, 29), (29,)))
+    jitted = graph.jit(layer, consistent="bits")
+    np.testing.assert_allclose(np.asarray(jitted(x, w, b)), layer(x, w, b), rtol=1e-13)
+    text = str(jitted.explain(x, w, b))
+    assert text.startswith("1 kernel for 6 nodes") and "memory between kernels: 0 bytes" in text
+    store = text.split("(int i, int j, double sum)")[1].split("}")[0]
+    values = [line.split(" = ")[1] for line in store.splitlines() if " = " in line]
+    assert values == [
+        "double(sum);",
+        "v1s[i * v1s_line + j];",
+        "v0 + v1;",
+        "tanh(t0);",
+        "t1 * double(0.5lf);",
+        "t2;",
+    ]

@@ -92,9 +92,18 @@ def test_facts_of_a_texture(device) -> None:
         ({"format": "rgba"}, TypeError, "format: expected a Format"),
         ({"format": spy.Format.astc4x4_unorm}, CallError, "E9001.*astc4x4_unorm is not supported"),
         ({"format": spy.Format.bc1_unorm}, CallError, "E9001.*bc1_unorm is not supported"),
-        ({"type": TYPES.texture_2d_ms}, CallError, "E9001.*of these types are supported: texture_1d, "),
+        ({"sample_count": 2}, ValueError, "sample_count: a texture_2d has 1, not 2; there is texture_2d_ms"),
+        (
+            {"type": TYPES.texture_2d_ms, "sample_count": 3},
+            ValueError,
+            "sample_count: .* 1, 2, 4, 8 or 16 .*, not 3",
+        ),
+        (
+            {"type": TYPES.texture_2d_ms, "width": 4, "mip_count": 2},
+            ValueError,
+            "mip_count: .* 1 to 1 levels, not 2",
+        ),
         ({"type": TYPES.texture_cube, "width": 2}, ValueError, "faces of a cube are squares, not 2 x 1"),
-        ({"sample_count": 4}, CallError, "E9001.*one sample each"),
         ({"width": 0}, ValueError, "width: a texture cannot have 0"),
         ({"width": 1.5}, TypeError, "width: expected a whole number, not 1.5"),
         ({"height": -1}, ValueError, "height: a texture cannot have -1"),
@@ -117,12 +126,8 @@ def test_what_makes_no_texture(device, named, kind, message) -> None:
 
 
 def test_textures_that_are_made_without_create_texture(device) -> None:
-    for desc in (
-        spy.TextureDesc(TYPES.texture_2d_ms, FLOATS[1]),
-        spy.TextureDesc(format=spy.Format.bc1_unorm),
-    ):
-        with pytest.raises(ValueError, match=r"error\[E9001\]: (type|format): "):
-            spy.Texture(device, desc)
+    with pytest.raises(ValueError, match=r"error\[E9001\]: format: "):
+        spy.Texture(device, spy.TextureDesc(format=spy.Format.bc1_unorm))
 
 
 def test_levels_that_are_not_there(texture) -> None:

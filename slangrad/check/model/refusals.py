@@ -33,6 +33,10 @@ class Refusals:
         self.add(diagnostic, diagnostic.span)
         self.mention(declaration.name_span, diagnostic.span)
 
+    def taken_from(self, count: int) -> list[Diagnostic]:
+        """The refusals after the first `count`, which are forgotten, with the module that they are in."""
+        return [self.diagnostics.pop(key) for key in list(self.diagnostics)[count:]]
+
     def mention(self, span: Span, declared: Span | None = None) -> None:
         """Note an expression that is wrong, perhaps for the sake of a refusal in a declaration."""
         if self.diagnostics:

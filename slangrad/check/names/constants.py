@@ -63,7 +63,7 @@ def evaluate(checker: Checker, node: ast.Expression) -> Value | None:
     value = rule(checker, node) if rule is not None else _by_form(checker, node)
     if value is None or node.conversion is None:
         return value
-    return _converted(checker, value, node.conversion.target)
+    return _converted(value, node.conversion.target)
 
 
 def require_constant(checker: Checker, node: ast.Expression, parameter: ast.ParameterDeclaration) -> None:
@@ -76,7 +76,7 @@ def require_constant(checker: Checker, node: ast.Expression, parameter: ast.Para
             checker.error("E0309", message, name.span, "declare it 'constexpr', or pass a constant")
 
 
-def _converted(checker: Checker, value: Value, target: Type) -> Value | None:
+def _converted(value: Value, target: Type) -> Value | None:
     if isinstance(target, EnumType):
         return value
     if not isinstance(target, ScalarType) or target.is_float:

@@ -1,6 +1,6 @@
 """Names of Slang's library that are not supported, and their replacements.
 
-In: "Texture2DMS".   Out: E9001 and "such textures are not supported; use Texture1D, ...", or None.
+In: "FeedbackTexture2D".   Out: E9001 and "such textures are not supported; use Texture1D, ...", or None.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_HANDLE = "handles stand for buffers, textures and samplers; pass other values
 
 # fmt: off
 _REFUSALS = (
-    (r"(RasterizerOrdered|Feedback)Texture\w+|(RW|Depth)?Texture2DMS(Array)?|RWTextureCube(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
+    (r"(RasterizerOrdered|Feedback)Texture\w+|RWTextureCube(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
      r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch|CheckAccessFullyMapped"
      r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
      "E9001", TEXTURE),

@@ -43,6 +43,7 @@ NAMES = {  # parts that are read for texts that mention them
     "texel": TEXTURE_NAMES,
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
+    "texture_samples": re.compile("Texture2DMS"),
     "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
     "level_of_detail": re.compile("CalculateLevelOfDetail"),
     "quads": re.compile(r"\b(dd[xy]|fwidth)(_fine|_coarse)?\b"),
@@ -53,6 +54,7 @@ NEEDED = {  # further parts that a part needs; it stands before rows of these
     "level_of_detail": {"quads", "texture_more"},
     "texture_handles": {"texture_more"},
     "texture_more": {"texel", "texel_format", "texture"},
+    "texture_samples": {"texel", "texel_format", "texture"},
 }
 
 

@@ -3,7 +3,7 @@
     e = d + (a + b) * c          float map_3f(float v0, float v1, float v2, float v3) { return v3 + (v0 + v1) * v2; }
 
 A map is a function of numbers, called over tensors: views are the strides of its arguments, so there is no index text.
-A reduction is a loop over one block for each thread, and a second function that combines the blocks' results.
+Other files beside this one enter the kernels of their operators into WRITERS and TEMPLATES.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import StridedLayout, dense, joined, normal, sliced
-from slangrad.graph.ir.node import DType, Node, Shape
+from slangrad.graph.ir.layout import StridedLayout, dense, sliced
+from slangrad.graph.ir.node import Node, Shape
 from slangrad.graph.ir.ops import OPS, behind_views, is_view, kind_of
-from slangrad.graph.ir.types import type_of, wide_of
+from slangrad.graph.ir.types import type_of
 from slangrad.graph.lowering.steps import (
     ClearStep,
     Exchange,
@@ -31,7 +31,6 @@ from slangrad.graph.lowering.steps import (
     MemoryPart,
     PlanStep,
     RepeatStep,
-    TemporaryMemory,
 )
 from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group, Views
 
@@ -39,7 +38,6 @@ SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uin
 LITERAL = re.compile(  # a number as `literal` writes it: its type and its value
     r"\b(half|float|double|uint|int64_t|uint64_t)\((-?[\d.]+(?:e[+-]?\d+)?)(?:h|f|lf|u|ll|ull)\)"
 )
-LANES = 64  # threads that share one row of a reduction
 KERNELS = {  # of templates, each after those that it imports
     name: (Path(__file__).parents[1] / "kernels" / f"{name}.slang").read_text()
     for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
@@ -51,7 +49,6 @@ IMPORTS: dict[str, tuple[str, ...]] = {  # of kinds of kernels, beside the prelu
     "transform": ("graph_products", "graph_convolutions"),
     "attention": ("graph_attention",),
 }
-FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
 RESULT = "_result"
 MOST_AXES = 8  # that a Tensor has a list of indices for
 MOST_NUMBERS = 16  # of an array that a thread has in registers; longer ones are copied by a loop
@@ -366,7 +363,7 @@ def _running(fusion: Fusion, group: Group) -> list[PlanStep]:
     if root.op == "cumsum":
         body += [f"sum += {value};", f"sums[{place}] = sum;"]
         start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
-        lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
+        lines = [f"{kind} sum = {kind}({start});", *loop_of("j", "0", str(x.shape[axis]), "1", body)]
         return [
             kernel_of(
                 "running", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
@@ -374,12 +371,12 @@ def _running(fusion: Fusion, group: Group) -> list[PlanStep]:
         ]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")
-    loop = _loop("j", "0", str(x.shape[axis]), "1", body)
+    loop = loop_of("j", "0", str(x.shape[axis]), "1", body)
     lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
     return [kernel_of("running", arguments, lines, {RESULT: stored(root)}, "int64_t")]
 
 
-def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
+def loop_of(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
     return block(f"for (int {name} = {start}; {name} < {stop}; {name} += {step})", body)
 
 
@@ -410,126 +407,11 @@ def start_of(part: MemoryPart, moved: int = 0) -> MemoryPart:
     return MemoryPart(part.holder, StridedLayout((1,), (1,), part.layout.offset + moved))
 
 
-# --- reductions
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """The loops of a reduction: axes that are kept and axes that are reduced, neighbors in memory joined. `layouts`: of
-    each array, over both."""
-
-    kept: Shape
-    reduced: Shape
-    layouts: tuple[StridedLayout, ...]
-
-
-def space_of(shape: Shape, axes: Shape, layouts: Sequence[StridedLayout]) -> Space:
-    order = [i for i in range(len(shape)) if i not in axes], list(axes)
-    (kept, strides), (gone, more) = (
-        joined([shape[i] for i in axes], [[layout.strides[i] for i in axes] for layout in layouts])
-        for axes in order
-    )
-    gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
-    permuted = (
-        normal(StridedLayout((*kept, *gone), (*a, *b), layout.offset))
-        for layout, a, b in zip(layouts, strides, more, strict=True)
-    )
-    return Space(tuple(kept), tuple(gone), tuple(permuted))
-
-
-def _reduce(fusion: Fusion, group: Group) -> list[PlanStep]:
-    """Blocks of the reduced axes, then the blocks' results."""
-    (root,) = group.roots
-    (x,) = root.inputs
-    text = Text(fusion, group)
-    value = text.of(x)
-    if not x.size:
-        return [_filled(root)]
-    space = space_of(x.shape, root.attributes["axes"], [leaf.layout for leaf in text.leaves])
-    inner = space.reduced[-1] >= 2 * LANES and _runs_along_rows(space, list(text.leaves))
-    lanes = LANES if inner else 1
-    results = prod(space.kept)
-    most = space.reduced[0] // (lanes if len(space.reduced) == 1 else 1) // 8
-    wanted = max(1, min(most, -(-FEW // (results * lanes))))
-    block = -(-space.reduced[0] // wanted)
-    if len(space.reduced) == 1:
-        block = -(-block // lanes) * lanes
-    chunks = -(-space.reduced[0] // block)
-    grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
-    if chunks * lanes == 1:
-        target = MemoryPart(root, normal(StridedLayout(grid, (0, *dense(space.kept).strides))))
-        return [_blocks(text, value, space, inner, block, target)]
-    partial = TemporaryMemory((results, chunks * lanes), sum_type(root), root)
-    across = StridedLayout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
-    target = MemoryPart(partial, normal(dense(grid) if inner else across))
-    return [_blocks(text, value, space, inner, block, target), _folded(root, partial)]
-
-
-def _runs_along_rows(space: Space, leaves: Sequence[ArrayRead]) -> bool:
-    """Whether most of the memory that is read lies along the last reduced axis."""
-    along = across = 0
-    for at, leaf in zip(space.layouts, leaves, strict=True):
-        along += leaf.node.nbytes * (at.strides[-1] == 1)
-        across += leaf.node.nbytes * (bool(space.kept) and at.strides[len(space.kept) - 1] == 1)
-    return along >= across
-
-
-def sum_type(root: Node) -> DType:
-    return wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
-
-
-def begun(root: Node, name: str = "sum") -> str:
-    """The statement that a reduction begins with, and in `combined` that for each element."""
-    kind = type_of(sum_type(root))
-    return f"{kind} {name} = {OPS[root.op].start.format(T=kind)};"
-
-
-def combined(root: Node, value: str, name: str = "sum") -> str:
-    kind = type_of(sum_type(root))
-    return f"{name} = {OPS[root.op].slang.format(name, f'{kind}({value})', T=kind)};"
-
-
-def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: MemoryPart) -> KernelStep:
-    """A block of the reduced axes for each thread. `inner`: the last of these is divided among lanes."""
-    (root,), kept, last = text.group.roots, len(space.kept), len(space.reduced) - 1
-    places = [f"at[{i if inner else i + 1}]" for i in range(kept)] + [f"j{i}" for i in range(last + 1)]
-    chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
-    body = [*text.loads(", ".join(places)), *text.lines, combined(root, value)]
-    for i in range(last, -1, -1):
-        start, stop, step = "0", str(space.reduced[i]), "1"
-        if i == 0:
-            start, stop = f"{chunk} * {block}", f"min({space.reduced[0]}, ({chunk} + 1) * {block})"
-        if i == last and inner:
-            start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
-        body = _loop(f"j{i}", start, stop, step, body)
-    kind = type_of(to.holder.dtype)
-    lines = [begun(root), *body, f"return {kind}(sum);"]
-    return kernel_of(
-        "reduce", index_of(to.layout.shape) | text.arrays(space.layouts), lines, {RESULT: to}, kind
-    )
-
-
-def _folded(root: Node, partial: TemporaryMemory) -> KernelStep:
-    (results, count), kind = partial.shape, type_of(root.dtype)
-    loop = _loop("j", "0", str(count), "1", [combined(root, "parts[at[0], j]")])
-    parts = {f"ITensor<{type_of(partial.dtype)}, 2> parts": MemoryPart(partial, dense(partial.shape))}
-    lines, to = [begun(root), *loop, f"return {kind}(sum);"], MemoryPart(root, dense((results,)))
-    return kernel_of("fold", index_of((results,)) | parts, lines, {RESULT: to}, kind)
-
-
-def _filled(root: Node) -> KernelStep:
-    """The sum of no elements."""
-    kind, shape = type_of(root.dtype), (max(1, root.size),)
-    lines = [f"return {OPS[root.op].start.format(T=kind)};"]
-    return kernel_of("fill", index_of(shape), lines, {RESULT: MemoryPart(root, dense(shape))}, kind)
-
-
 Writer = Callable[[Fusion, Group], list[PlanStep]]
 TEMPLATES: dict[str, Writer] = {"all_reduce": _all_reduce}  # of operators that have kernels of their own
 WRITERS: dict[str, Writer] = {  # of kinds
     "map": _map,
     "part": _parts,
-    "reduce": _reduce,
     "running": _running,
     "scatter": _scatter,
     "loop": _repeat,

@@ -22,14 +22,12 @@ from slangrad.graph.lowering.emit import (
     WRITERS,
     Text,
     arrays_of_numbers,
-    begun,
     block,
-    combined,
     kernel_of,
     parameters_of,
     pointers_to,
-    sum_type,
 )
+from slangrad.graph.lowering.reductions import begun, combined, sum_type
 from slangrad.graph.lowering.steps import MemoryPart, PlanStep
 from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group, Views
 

@@ -27,7 +27,7 @@ from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of
-from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
+from slangrad.graph.lowering import attention_steps, convolution_steps, products, reductions, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.lowering.choose import MeasuredChoice, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
@@ -50,7 +50,8 @@ from slangrad.graph.planning.options import DEFAULTS, PlanOptions
 from slangrad.graph.planning.ready import MOST_REPLAYED, Call, Memory, ReadyRun, launches_of
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
-from slangrad.graph.rewriting.fuse import Fusion, with_copies
+from slangrad.graph.rewriting.copies import with_copies
+from slangrad.graph.rewriting.fuse import Fusion
 from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import Node, in_order, new_input, with_inputs
 from slangrad.graph.ir.ops import base_of, is_view, kind_of
 from slangrad.graph.rewriting.choices import CHOICES, WIDER, Choice, Graph
-from slangrad.graph.rewriting.fuse import Fusion, with_copies
+from slangrad.graph.rewriting.copies import with_copies
+from slangrad.graph.rewriting.fuse import Fusion
 from slangrad.graph.rewriting.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, divided_once, number
 
 MOST_STEPS = 20  # rules that follow each other at one place

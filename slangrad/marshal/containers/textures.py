@@ -83,7 +83,7 @@ class TextureMarshal(ContainerMarshal):
             for cost, lowered in enumerate((self.form.value, *self.form.others)):
                 texel = types.lift(lowered)
                 if texel is not None and matches(wanted.inner, texel):
-                    yield Way(nominal(wanted.declaration, (texel,)), 0, TEXTURE, cost)
+                    yield Way(nominal(wanted.declaration, (texel, *wanted.arguments[1:])), 0, TEXTURE, cost)
                     return
 
     def _names(self) -> list[str]:

@@ -82,7 +82,9 @@ _FAMILIES = {
     TensorType.tensor: "{}Tensor", TensorType.itensor: "I{}Tensor", TensorType.diff_tensor: "{}DiffTensor",
     TensorType.idiff_tensor: "I{}DiffTensor", TensorType.primal_tensor: "{}PrimalTensor",
 }
-_TEXTURES = {"1D": 1, "1DArray": 2, "2D": 2, "2DArray": 3, "3D": 3, "Cube": 3, "CubeArray": 4}  # their dimensions
+_TEXTURES = {  # their dimensions
+    "1D": 1, "1DArray": 2, "2D": 2, "2DArray": 3, "2DMS": 3, "2DMSArray": 4, "3D": 3, "Cube": 3, "CubeArray": 4,
+}
 # fmt: on
 TENSORS = {
     family.format(letters): (kind, access)
@@ -91,7 +93,10 @@ TENSORS = {
 }
 TENSORS["AtomicTensor"] = (TensorType.atomic, TensorAccess.read_write)
 TEXTURES = {
-    f"{letters}Texture{name}": (dimensions, f"texture_{name.lower().replace('array', '_array')}")
+    f"{letters}Texture{name}": (
+        dimensions,
+        f"texture_{name.lower().replace('array', '_array').replace('ms', '_multisample')}",
+    )
     for letters in ("", "RW")
     for name, dimensions in _TEXTURES.items()
 }

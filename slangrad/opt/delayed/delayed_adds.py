@@ -36,10 +36,10 @@ from slangrad.opt.delayed.delayed_sums import (
     plan_of,
     plan_of_few,
     plan_of_nothing,
-    reduction_of,
     with_tables,
 )
 from slangrad.opt.delayed.own_elements import has_elements_of_threads, own_elements
+from slangrad.opt.delayed.sum_reduction import reduction_of
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
 MOST_PLACES = 128  # of one block, each an address of its own

@@ -1,8 +1,7 @@
-"""Before and after a launch whose adds are delayed: the plan and the reduction.
+"""Before a launch whose adds are delayed: the plan. The reduction after it is in `sum_reduction.py`.
 
     plan:    may the adds wait?  ->  bytes of partial sums for each batch, or -1; how many chunks a batch has; then for
              each block the address of its first element, and where the block lies in the partial sums
-    reduce:  for each element of each block: sum over the batches, in their order; added to memory unless it is zero
 
 Adds may wait under three conditions. No other access of the kernel reaches their memory; no block overlaps one of
 another type; the kernel does not write memory that the plan has loaded. Partial sums may not take more memory or
@@ -18,7 +17,7 @@ from itertools import combinations
 
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.layout import element_size
-from slangrad.ir.data.types import I64, Scalar, pointer
+from slangrad.ir.data.types import I64, Scalar
 from slangrad.ir.ops.control import LOOPS, constant_trips
 from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.opt.analyses.intervals import Bounds
@@ -151,7 +150,7 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[SumBlock], adds: 
     allowed = b.emit("and", b.all(conditions), b.emit("less_equal", size, room))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
     yields = (result, _batch(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
-    return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
+    return SumPlan(function_of("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
 
 
 def plan_of_few(
@@ -184,13 +183,15 @@ def plan_of_few(
     bases = [span.low for span in ranges]
     yields = (result, zero, *(v for base in bases for v in (base, zero)))
     counts = [b.constant(I64, block.accumulators) for block in blocks]
-    return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, [zero] * len(blocks))
+    return SumPlan(
+        function_of("plan", Region((), b.ops, yields)), blocks, bases, counts, [zero] * len(blocks)
+    )
 
 
 def plan_of_nothing(b: Builder) -> SumPlan:
     """For kernels without blocks. `b`: the plan so far."""
     zero = b.constant(I64, 0)
-    return SumPlan(_function("plan", Region((), b.ops, (zero, zero))), [], [], [], [])
+    return SumPlan(function_of("plan", Region((), b.ops, (zero, zero))), [], [], [], [])
 
 
 def with_tables(
@@ -217,7 +218,7 @@ def with_tables(
         count = _count_in_group(b, table, span, may_wait, len(tables), adds_of_thread)
         yields += [span.low, count, may_wait]
         kept.append(table)
-    function = _function("plan", Region((), b.ops, tuple(yields)))
+    function = function_of("plan", Region((), b.ops, tuple(yields)))
     return replace(plan, function=function, tables=kept)
 
 
@@ -267,7 +268,7 @@ def launch_field(b: Builder, name: str) -> Value:
     return b.emit("launch", type=I64, field=name)
 
 
-def _function(name: str, region: Region) -> Function:
+def function_of(name: str, region: Region) -> Function:
     return Function(name, (), None, region).on(region)
 
 
@@ -440,63 +441,3 @@ def partials_of_batch(b: Builder) -> Value:
     """Where the partial sums of a chunk's batch begin."""
     batch = b.emit("div", launch_field(b, "chunk"), launch_field(b, "batch"))
     return b.emit("add", launch_field(b, "partials"), b.emit("mul", batch, launch_field(b, "partial_size")))
-
-
-# --- the reduction
-
-
-def reduction_of(plan: SumPlan) -> Function:
-    """Begins with the plan, whose numbers it needs."""
-    outer = Builder()
-    ops = list(plan.function.region.ops)
-    for base, count, offset, block in zip(plan.bases, plan.counts, plan.offsets, plan.blocks, strict=True):
-        _add_block(outer, base, count, offset, block)
-    return _function("reduce", Region((), [*ops, *outer.ops], ()))
-
-
-def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: SumBlock) -> None:
-    def reduce_one(body: Builder, element: Value) -> tuple[Value, ...]:
-        place = body.emit("mul", element, body.constant(I64, block.sums.size))
-        partials = launch_field(body, "partials")
-        first = body.emit("add", body.emit("add", partials, offset), place)
-        total = _sum_of_batches(body, first, block.sums)
-
-        def add(inner: Builder) -> None:
-            at = address_of(inner, base, element, block)
-            add_total(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
-
-        return body.guarded(body.emit("not_equal", total, body.zero(block.sums)), add)
-
-    b.for_(count, (), reduce_one, hint="element")
-
-
-def address_of(b: Builder, base: Value, element: Value, block: SumBlock) -> Value:
-    """Of an element by its number in the block."""
-    if not block.places:
-        return b.emit("add", base, b.emit("mul", element, b.constant(I64, block.element.size)))
-    *others, address = block.places
-    for number, place in enumerate(others):
-        address = b.emit("select", b.emit("equal", element, b.constant(I64, number)), place, address)
-    return address
-
-
-def _sum_of_batches(b: Builder, first: Value, sums: Scalar) -> Value:
-    def add_batch(body: Builder, batch: Value, total: Value) -> tuple[Value, ...]:
-        distance = body.emit("mul", batch, launch_field(body, "partial_size"))
-        place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
-        return (body.emit("add", total, body.emit("load", place, type=sums)),)
-
-    chunks, size = launch_field(b, "chunks"), launch_field(b, "batch")
-    rounded = b.emit("sub", b.emit("add", chunks, size), b.constant(I64, 1))
-    (total,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_batch, hint="batch")
-    return total
-
-
-def add_total(b: Builder, place: Value, total: Value, block: SumBlock) -> None:
-    """Halves are rounded once, at the end."""
-    old = b.emit("load", place, type=block.element)
-    if block.element is block.sums:
-        b.effect("store", place, b.emit("add", old, total))
-        return
-    wide = b.emit("add", b.emit("convert", old, type=block.sums), total)
-    b.effect("store", place, b.emit("convert", wide, type=block.element))

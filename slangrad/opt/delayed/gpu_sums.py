@@ -27,8 +27,9 @@ from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild
 from slangrad.ir.data.types import I64, U32, Scalar, array, pointer
 from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value, walk
-from slangrad.opt.delayed.delayed_sums import SumPlan, add_total, address_of, launch_field
+from slangrad.opt.delayed.delayed_sums import SumPlan, launch_field
 from slangrad.opt.delayed.group_tables import begin_tables, end_tables
+from slangrad.opt.delayed.sum_reduction import add_total, address_of
 from slangrad.opt.delayed.thread_bodies import WAVE, Ids, LateAdds, ThreadBody
 
 GROUP = 128  # threads of a group, of kernels with sums in registers

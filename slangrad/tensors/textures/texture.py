@@ -55,6 +55,12 @@ else:
     DESCRIPTORS = LazyModule("slangrad.tensors.descriptors")
 
 
+# Fields of a desc that a texture and its gradient share.
+GRADIENT_FIELDS = (
+    "type", "format", "width", "height", "depth", "array_length", "mip_count", "sample_count",
+)  # fmt: skip
+
+
 class LayersInMemory(NamedTuple):
     """Which layers of a level in memory a texture has: from the first one on; and how many there are in memory."""
 
@@ -98,7 +104,7 @@ class Texture:
         self.element_type = self.form.value
         self.slang_name, count, _, faces = KINDS[desc.type]
         self.is_layered = faces > 0
-        self.rank = count + self.is_layered
+        self.rank = count + self.is_layered + desc.has_samples
         self.readable = bool(desc.usage & USUAL)
         self.writable = bool(desc.usage & TextureUsage.unordered_access)
         self.layers_in_memory = layers or LayersInMemory(0, desc.layers)
@@ -213,9 +219,11 @@ class Texture:
 
     def get_subresource_layout(self, mip: int = 0, row_alignment: int = 1) -> SubresourceLayout:
         """Where texels of a level lie in a buffer to which `copy_texture_to_buffer` writes, if rows begin at multiples
-        of `row_alignment` bytes. ValueError for a level or an alignment that there is not."""
+        of `row_alignment` bytes. ValueError for a level or an alignment that there is not, and for several samples."""
         if operator.index(row_alignment) < 1:
             raise ValueError(f"row_alignment: expected at least 1 byte, not {row_alignment}")
+        if self._desc.has_samples:
+            raise ValueError(f"row_alignment: samples of a {self.type.name} have no rows of their own")
         size = self.get_mip_size(mip)
         return SubresourceLayout.of(size, get_format_info(self.format).bytes_per_block, row_alignment)
 
@@ -258,8 +266,8 @@ class Texture:
 
     def to_bitmap(self, layer: int = 0, mip: int = 0) -> HostValue:
         """A Bitmap of a level of one layer, with the numbers in memory, of packed formats with floats. ValueError for
-        textures of one or three dimensions."""
-        if KINDS[self.type][1] != 2:
+        textures of one or three dimensions, and of several samples."""
+        if self.rank - self.is_layered != 2:
             raise ValueError(
                 f"to_bitmap: a {self.type.name} is no image; there are to_numpy() and Bitmap(array)"
             )
@@ -398,7 +406,7 @@ class Texture:
         if grad.storage.runtime is not self.storage.runtime:
             raise ValueError(f"{name}: the gradient lies on another device than the texture")
         wanted, desc = self._desc_of_gradient(), grad._desc
-        for field in ("type", "format", "width", "height", "depth", "array_length", "mip_count"):
+        for field in GRADIENT_FIELDS:
             if getattr(desc, field) != getattr(wanted, field):
                 value, needed = (_shown(getattr(d, field)) for d in (desc, wanted))
                 raise ValueError(f"{name}: {field} is {value}, and the gradient of this texture has {needed}")

@@ -71,10 +71,16 @@ KINDS: dict[TextureType, tuple[str, int, bool, int]] = {
     TextureType.texture_1d_array:   ("Texture1DArray",   1, True,  1),
     TextureType.texture_2d:         ("Texture2D",        2, False, 0),
     TextureType.texture_2d_array:   ("Texture2DArray",   2, True,  1),
+    TextureType.texture_2d_ms:      ("Texture2DMS",      2, False, 0),
+    TextureType.texture_2d_ms_array: ("Texture2DMSArray", 2, True, 1),
     TextureType.texture_3d:         ("Texture3D",        3, False, 0),
     TextureType.texture_cube:       ("TextureCube",      2, False, 6),
     TextureType.texture_cube_array: ("TextureCubeArray", 2, True,  6),
 }  # fmt: skip
+
+
+WITH_SAMPLES = (TextureType.texture_2d_ms, TextureType.texture_2d_ms_array)
+SAMPLE_COUNTS = (1, 2, 4, 8, 16)
 
 
 @dataclass(slots=True)
@@ -114,11 +120,12 @@ class TextureDesc:
         for name, kind in _KINDS_OF_FIELDS.items():
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name}: expected a {kind.__name__}, not {getattr(self, name)!r}")
-        if self.type not in KINDS or self.sample_count != 1:
-            kinds = ", ".join(kind.name for kind in KINDS)
-            raise UnsupportedTexture(f"type: textures of these types are supported: {kinds}; one sample each")
-        sizes = self._sizes()
-        levels = max(sizes.values()).bit_length()
+        sizes, samples = self._sizes(), self._whole("sample_count")
+        if samples != 1 and not self.has_samples:
+            raise ValueError(f"sample_count: a {self.type.name} has 1, not {samples}; there is texture_2d_ms")
+        if samples not in SAMPLE_COUNTS:
+            raise ValueError(f"sample_count: a texture has 1, 2, 4, 8 or 16 samples, not {samples}")
+        levels = 1 if self.has_samples else max(sizes.values()).bit_length()
         count = self._whole("mip_count")
         count = levels if count == ALL_MIPS else count
         if not 1 <= count <= levels:
@@ -142,6 +149,11 @@ class TextureDesc:
                 f"height: the faces of a cube are squares, not {sizes['width']} x {sizes['height']}"
             )
         return dict(list(sizes.items())[:count])
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether a texel is an array of samples, even of one."""
+        return self.type in WITH_SAMPLES
 
     @property
     def layers(self) -> int:
@@ -288,7 +300,8 @@ def shapes_of(desc: TextureDesc) -> list[tuple[int, ...]]:
     _, count, _, faces = KINDS[desc.type]
     layers = (desc.layers,) if faces else ()
     sizes = (desc.depth, desc.height, desc.width)[3 - count :]
-    return [(*layers, *(halved(size, mip) for size in sizes)) for mip in range(desc.mip_count)]
+    samples = (desc.sample_count,) if desc.has_samples else ()
+    return [(*layers, *samples, *(halved(size, mip) for size in sizes)) for mip in range(desc.mip_count)]
 
 
 def halved(size: int, mip: int) -> int:
