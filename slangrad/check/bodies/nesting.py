@@ -1,7 +1,7 @@
 """Declarations that stand where they mean nothing, and parameters of extensions that no type can tell.
 
     struct S { interface I {} }              E0414: an interface does not belong into a struct
-    extension S { int field; }               E0414: an extension adds no fields
+    extension S { int field; }               E0414: an extension adds no fields; `extern` says that it is there
     extension<T> int { void f() {} }         E0415: 'T' is no part of 'int'
 
 In: a container of declarations, or an extension.   Out: errors.
@@ -43,7 +43,7 @@ def check_nesting(checker: Checker, container: ast.Declaration, members: Sequenc
     misplaced = _MISPLACED.get(type(container), {})
     for member in members:
         refusal = misplaced.get(type(member))
-        if refusal is not None and not member.has("static"):
+        if refusal is not None and not member.has("static") and not member.has("extern"):
             message, note = refusal
             checker.error("E0414", message, member.name_span, note)
 
