@@ -168,6 +168,20 @@ void resolve(uint3 id : SV_DispatchThreadID, Texture2DMS<float4, 2> samples, RWT
         kernel.dispatch([2, 2, 1], samples=mean, mean=mean)
 
 
+def test_copies_take_samples_as_slices(device, load) -> None:
+    texels = np.arange(12, dtype=F).reshape(2, 2, 3)
+    source = texture_of(device, spy.Format.r32_float, texels)
+    target, numbers = device.create_texture(source.desc), device.create_buffer(data=np.zeros(12, F))
+    encoder = device.create_command_encoder()
+    encoder.copy_texture_to_buffer(numbers, 0, 48, 12, source, 0, 0)
+    encoder.copy_texture(target, 0, 0, (0, 0, 1), source, 0, 0, (0, 0, 0))
+    device.submit_command_buffer(encoder.finish())
+    assert (numbers.to_numpy().view(F) == texels.ravel()).all()
+    assert (target.to_numpy()[1] == texels[0]).all() and not target.to_numpy()[0].any()
+    doubled = load("float twice(float x) { return 2 * x; }").twice(source, _result="numpy")
+    assert (doubled == 2 * texels).all()
+
+
 def test_bad_uses_of_samples(device, load) -> None:
     module = load(TEXT)
     image = texture_of(device, spy.Format.rg32_float, np.zeros((2, 1, 1, 2), F))

@@ -115,8 +115,8 @@ class TextureDesc:
         return replace(desc if isinstance(desc, TextureDesc) else TextureDesc(), **values)
 
     def checked(self) -> TextureDesc:
-        """With the number of all levels where `ALL_MIPS` are wanted. TypeError and ValueError for what makes no
-        texture, UnsupportedTexture for kinds of textures that are not."""
+        """With the number of all levels where `ALL_MIPS` are wanted. TypeError and ValueError where fields make no
+        texture."""
         for name, kind in _KINDS_OF_FIELDS.items():
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name}: expected a {kind.__name__}, not {getattr(self, name)!r}")
