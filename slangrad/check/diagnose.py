@@ -7,9 +7,10 @@ origins_of(Path("a.slang"), [], {"N": "4"}, Options())        the texts of its m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.diagnostics import CompileError, Diagnostic, in_order
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.check.modules import CheckedProgram
@@ -36,7 +37,8 @@ def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
         program.load_module(str(path))
     except CompileError as error:
         return error.diagnostics
-    return program.reporter.diagnostics
+    refused = (replace(refusal, severity="warning") for refusal in program.refusals.diagnostics.values())
+    return in_order((*program.reporter.diagnostics, *refused))
 
 
 def origins_of(

@@ -206,14 +206,20 @@ class CheckedProgram(FullChecker):
     def _guarded(self, name: str, work: Callable[[], CheckedModule | None]) -> CheckedModule:
         """Run one stage with its own errors; raise them together."""
         self.reporter, before = self._new_reporter(), set(self.modules)
+        refused = len(self.refusals.diagnostics)
         with shown(f"module {name}", self.options.progress), compiling():
             try:
                 module: CheckedModule | None = work()
+            except CompileError as error:  # a refusal that no check can go on from
+                for diagnostic in error.diagnostics:
+                    self.reporter.report(diagnostic)
             finally:
                 self._loading.clear()
                 self._waiting.clear()
                 self._trace.forget()
         if self.reporter.has_errors:
+            for refusal in self.refusals.taken_from(refused):
+                self.reporter.report(refusal)
             for name in (
                 self.modules.keys() - before
             ):  # else the next query would get the module without its errors

@@ -322,3 +322,20 @@ def test_programs_and_composed_modules_know_all_their_parts(device):
             assert layout.require_type_by_name(name).fields[0].name == "x"
             assert layout.require_function_by_name(f"of_{name}").parameters[0].type.name == name
     assert [each.name for each in composed.module_decl] == ["Left", "of_Left", "Right", "of_Right"]
+
+
+def test_only_the_entry_points_that_are_linked_need_to_be_supported(device):
+    text = """
+    RaytracingAccelerationStructure scene;
+    [shader("raygeneration")] void trace() { RayDesc ray; TraceRay(scene, 0, 0, 0, 0, 0, ray, ray); }
+    [shader("compute")] [numthreads(1, 1, 1)] void fill(uniform float* result) { *result = 3; }
+    """
+    module = device.load_module_from_source("rays_and_more", text)
+    program = device.link_program([module], [module.entry_point("fill")])
+    result = device.create_buffer(size=4)
+    device.create_compute_kernel(program).dispatch([1, 1, 1], result=result.device_address)
+    assert result.to_numpy().view(F).tolist() == [3]
+    with pytest.raises(
+        CompileError, match=r"(?s)E9002.*'RayDesc' is not supported.*'TraceRay' is not supported"
+    ):
+        device.link_program([module], [module.entry_point("trace")])

@@ -32,6 +32,7 @@ from slangrad.base.prints.formats import parse_format
 from slangrad.base.source import SourceFile
 from slangrad.check.checked_module import CheckedModule
 from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.refusals import Refusals
 from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts.files import Files
 from slangrad.ir.data.numbers import numpy_dtype
@@ -141,6 +142,7 @@ class Library:
     def program(self) -> CheckedProgram:
         vars(self._program).update(_copied(self._state))
         self._program.files = Files()
+        self._program.refusals = Refusals()
         return self._program
 
 

@@ -251,13 +251,17 @@ def test_samplers_and_what_they_refuse(device, load) -> None:
             "float g(Texture2D<float> t, SamplerState s) { return t.CalculateLevelOfDetail(s, float2(0)); }"
         ).g(device.create_texture(format=spy.Format.r32_float), made)
     with pytest.raises(
-        spy.CompileError, match=r"(?s)E9001.*'Sample' of 'Texture2D<uint>'.*only floats .* are blended"
+        CallCompileError, match=r"(?s)E9001.*'Sample' of 'Texture2D<uint>'.*only floats .* are blended"
     ):
-        load("uint g(Texture2D<uint> t, SamplerState s) { return t.Sample(s, float2(0)); }")
+        load("uint g(Texture2D<uint> t, SamplerState s) { return t.Sample(s, float2(0)); }").g(
+            device.create_texture(format=spy.Format.r32_uint), made
+        )
     with pytest.raises(
-        spy.CompileError, match=r"(?s)E9001.*'Sample' of 'RWTexture2D<float>'.*declare it without RW"
+        CallCompileError, match=r"(?s)E9001.*'Sample' of 'RWTexture2D<float>'.*declare it without RW"
     ):
-        load("float g(RWTexture2D<float> t, SamplerState s) { return t.Sample(s, float2(0)); }")
+        load("float g(RWTexture2D<float> t, SamplerState s) { return t.Sample(s, float2(0)); }").g(
+            device.create_texture(format=spy.Format.r32_float, usage=spy.TextureUsage.unordered_access), made
+        )
     with pytest.raises(CallError, match=r"E9001.*max_anisotropy: 16"):
         spy.Sampler(device, spy.SamplerDesc(max_anisotropy=16))
 

@@ -150,12 +150,15 @@ class LoadsModules:
         entry_points: Sequence[SlangEntryPoint],
         link_options: object = None,
     ) -> ShaderProgram:
-        """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions."""
+        """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions,
+        CompileError where an entry point mentions features that are not supported."""
         session = self.slang_session
         session.check_own("link_program", (*modules, *entry_points))
         modules = [source for module in modules for source in module.source_modules or (module,)]
         linked = {module: session.linked(module, modules) for module in modules}
         entries = tuple(entry.moved_to(linked.get(entry.module, entry.module)) for entry in entry_points)
+        for entry in entries:
+            session.program.refusals.require_none(entry.declaration.span)
         program: ShaderProgram = SHADER.ShaderProgram(session, tuple(linked.values()), entries)
         return program
 

@@ -70,6 +70,8 @@ def check_body(checker: Checker, declaration: ast.AnyFunction) -> None:
     with checker.assuming(declaration):
         check_statements(scope, declaration.body.statements)
         _check_end(checker, declaration, declaration.body, info)
+        if checker.refusals.concern(declaration.span):
+            return  # it may store, and compute derivatives, where it cannot be checked
         _warn_of_unset(checker, declaration.body, scope.body.assigned)
         check_activity(checker, declaration)
 

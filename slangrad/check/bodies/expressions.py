@@ -86,6 +86,9 @@ def check_value(scope: Scope, node: ast.Expression) -> Type:
     if rule is not None:
         kind = rule(scope, node)
         node.type = kind
+        if kind is ERROR:
+            called = node.ref.function if isinstance(node.ref, checked.FunctionCall) else None
+            scope.mention(node, called.declaration if isinstance(called, DeclRef) else None)
         return kind
     return _value_of(scope, node, refer(scope, node))
 

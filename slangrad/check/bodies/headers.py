@@ -13,6 +13,7 @@ In: a declaration.   Out: errors.
 from __future__ import annotations
 
 from slangrad.check.bodies.globals import check_global
+from slangrad.check.bodies.semantics import check_payload, check_registers
 from slangrad.check.bodies.system_values import check_system_values
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.interfaces.lookup import conforms
@@ -39,6 +40,10 @@ def check_header(checker: Checker, declaration: ast.Declaration) -> None:
         check_system_values(checker, declaration, stage_of(entry))
     if isinstance(declaration, ast.Variable) and isinstance(declaration.parent, _OUTSIDE):
         check_global(checker, declaration)
+    if isinstance(declaration, (ast.Variable, ast.BufferBlock)) and declaration.semantics:
+        check_registers(checker, declaration)
+    if isinstance(declaration, ast.StructDeclaration) and declaration.attribute("raypayload") is not None:
+        check_payload(checker, declaration)
     if len(declaration.attributes) > 1:
         _check_repeated(checker, declaration)
 

@@ -308,8 +308,7 @@ def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: l
     coercion = plan_list(scope, elements, kind)
     refusal = refused_member(kind, "__init") if coercion is None else None
     if refusal is not None:
-        scope.checker.error(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
-        return kind
+        return scope.refuse(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
     if coercion is None:
         explain_list(scope, elements, kind)
         return kind

@@ -23,6 +23,7 @@ from slangrad.check.model import checked
 from slangrad.check.model.checked import FunctionInfo, VariableInfo
 from slangrad.check.model.declref import Bindings, Declared
 from slangrad.check.model.meanings import Coercion
+from slangrad.check.model.refusals import Refusals
 from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
@@ -67,6 +68,7 @@ class Checker:
     def __init__(self, options: Options, traits: Traits) -> None:
         self.options, self.traits = options, traits
         self.reporter = Reporter(options=options)
+        self.refusals = Refusals()
         self.library: dict[str, list[ast.Declaration]] = {}  # the declarations of the standard library
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[ast.Declaration, Scope] = {}

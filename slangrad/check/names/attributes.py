@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.suggestions import near
 from slangrad.check.interfaces.differentiable import field_declarations, tangent
 from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
@@ -82,6 +83,9 @@ _STAGES = frozenset((
 ))  # fmt: skip
 
 
+_PATCHES = ("hull", "domain", "tesscontrol", "tesseval", "tessellationcontrol", "tessellationevaluation")
+
+
 def check_attributes(checker: Checker, node: ast.Declaration | ast.Statement) -> None:
     """Report unknown attributes, and those that mean nothing where they stand."""
     for attribute in node.attributes:
@@ -90,6 +94,8 @@ def check_attributes(checker: Checker, node: ast.Declaration | ast.Statement) ->
             checker.error(*_REFUSED[name], attribute.span)
         elif name in _MEANT:
             _check_place(checker, node, attribute)
+        elif name == "outputtopology" and isinstance(node, ast.FunctionDeclaration):
+            _check_topology(checker, node, attribute)
         elif name not in _HINTS and not name.startswith(_FOREIGN):
             _check_other(checker, node, attribute)
 
@@ -106,6 +112,20 @@ def _check_place(checker: Checker, node: ast.SyntaxNode, attribute: ast.Attribut
         checker.error("E0329", message, attribute.span, 'kernels are [shader("compute")]')
     elif attribute.name == "DerivativeMember" and isinstance(node, ast.Variable):
         checker.later.append(partial(_check_derivative_member, checker, node, attribute))
+
+
+def _check_topology(checker: Checker, node: ast.FunctionDeclaration, attribute: ast.AttributeNode) -> None:
+    """Patches are turned one way; meshes are not."""
+    shaders = [other for other in node.attributes if other.name.lower() == "shader"]
+    is_of_patch = any(other.name == "domain" for other in node.attributes)
+    is_of_patch |= any(stage_of(shader) in _PATCHES for shader in shaders)
+    triangles = ("triangle_cw", "triangle_ccw") if is_of_patch else ("triangle",)
+    known = ("point", "line", *triangles)
+    topology = stage_of(attribute)
+    if topology not in known:
+        note = f"there are {', '.join(known[:-1])} and {known[-1]}"
+        message = f"there is no topology '{topology}' here"
+        checker.refusals.add_to(node, Diagnostic("E0329", message, attribute.span, note))
 
 
 def stage_of(attribute: ast.AttributeNode) -> str:

@@ -9,7 +9,7 @@ sizes of types, laid out as in C.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from slangrad.base.records import OfClass
 from slangrad.check.interfaces.differentiable import field_references, field_type
@@ -258,11 +258,20 @@ def layout(checker: Checker, kind: Type, rules: str = "") -> tuple[int, int]:
             return size * count, size * (1, 2, 4, 4)[count - 1] if is_std else alignment
         alignment = max(alignment, least)
         return ((count - 1) * _aligned(size, alignment) + size if count else 0), alignment
+    if kind is ERROR:
+        checker.refusals.raise_at(None)
     if isinstance(kind, StructType):
-        return _record(
-            checker, [field_type(checker, field) for field in field_references(kind)], rules, least
-        )
+        return _record(checker, _field_types(checker, kind), rules, least)
     return _record(checker, kind.elements, rules, least) if isinstance(kind, Tuple) else (0, 1)
+
+
+def _field_types(checker: Checker, kind: StructType) -> Iterator[Type]:
+    checker.refusals.require_bases(kind.declaration)
+    for field in field_references(kind):
+        field_kind = field_type(checker, field)
+        if field_kind is ERROR:
+            checker.refusals.raise_at(field.declaration.span)
+        yield field_kind
 
 
 def _record(checker: Checker, kinds: Iterable[Type], rules: str, least: int) -> tuple[int, int]:

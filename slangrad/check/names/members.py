@@ -24,6 +24,7 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
     FAILED,
     Candidate,
+    ErrorMeaning,
     GenericMeaning,
     Meaning,
     OverloadMeaning,
@@ -121,7 +122,8 @@ def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
     refusal = refused_member(kind, node.name)
     if refusal is not None:
         message = f"'{node.name}' of '{kind}' is not supported"
-        return refuse(scope, node, refusal.code, message, node.name_span, refusal.note)
+        scope.refuse(refusal.code, message, node.name_span, refusal.note)
+        return fail(node)
     note = near(node.name, sorted(member_names(scope.checker, kind)))
     if isinstance(kind, (VectorType, MatrixType)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
@@ -205,7 +207,17 @@ def declared_meaning(scope: Scope, node: ast.Expression, member: LookupResult, b
     rule = _DECLARED.get(type(member.declaration))
     if rule is None:
         return refuse(scope, node, "E0302", f"'{member.declaration.name}' is no value", name_span(node))
-    return rule(scope, node, member, base)
+    meaning = rule(scope, node, member, base)
+    if is_wrong(meaning):
+        scope.mention(node, member.declaration)
+    return meaning
+
+
+def is_wrong(meaning: Meaning) -> bool:
+    """Whether it has no type, for the sake of an error or a refusal."""
+    if isinstance(meaning, (TypeMeaning, ValueMeaning)):
+        return meaning.type is ERROR
+    return isinstance(meaning, ErrorMeaning)
 
 
 def _variable(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:

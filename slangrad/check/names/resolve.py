@@ -55,6 +55,7 @@ from slangrad.check.names.members import (
     base_object,
     declared_meaning,
     fail,
+    is_wrong,
     member_meaning,
     refuse,
     report_no_member,
@@ -98,7 +99,10 @@ def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
     rule = RULES.get(type(node))
     if rule is None:
         return ValueMeaning(scope.checker.check_value(scope, node))
-    return rule(scope, node)
+    meaning = rule(scope, node)
+    if is_wrong(meaning):
+        scope.mention(node)
+    return meaning
 
 
 # --- Names --------------------------------------------------------------------------------------------
@@ -174,7 +178,7 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
             return _meaning_of(scope, node, cases)
     refusal = refused_name(node.name)
     if refusal is not None:
-        scope.checker.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
+        scope.refuse(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
     else:
         note = suggestion(scope, node.name)
         scope.checker.error("E0301", f"'{node.name}' is not declared", node.span, note)

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
+from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.records import record
+from slangrad.base.source import Span
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import (
@@ -62,6 +64,17 @@ class Scope:
 
     def add(self, declaration: ast.Declaration) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)
+
+    def refuse(self, code: str, message: str, span: Span, note: str | None = None) -> Type:
+        """Note a feature that slangrad does not have: an error where its place is lowered. Gives ERROR."""
+        if not self.foreign:  # in a trial, too, whose header of a declaration is kept
+            self.checker.refusals.add(Diagnostic(code, message, span, note), span)
+        return ERROR
+
+    def mention(self, node: ast.Expression, declaration: ast.Declaration | None = None) -> None:
+        """Note a wrong expression, for which a refusal in a declaration may be the reason."""
+        if not self.foreign and not self.checker.quiet:
+            self.checker.refusals.mention(node.span, declaration.span if declaration is not None else None)
 
     def local(self, name: str) -> list[LookupResult]:
         """The results of this level alone."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.model import checked
-from slangrad.check.model.types import VOID, is_dynamic
+from slangrad.check.model.types import ERROR, VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
 from slangrad.check.names.places import value_type
 from slangrad.ir.data.types import BOOL, I32, Pointer, Struct
@@ -60,6 +60,8 @@ def effect(f: Frame, node: ast.Expression) -> None:
 
 
 def _unconverted(f: Frame, node: ast.Expression) -> Value:
+    if node.type is ERROR:
+        f.program.refusals.raise_at(node.span)
     rule = FORMS[type(node.ref)] if node.ref is not None else NODES[type(node)]
     return rule(f, node)
 

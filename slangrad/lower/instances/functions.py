@@ -108,7 +108,12 @@ def lower_body(f: Frame, declared: ast.FunctionDeclaration | ast.Constructor | a
     body = declared.body
     if body is None and any(declared.attribute(name) for name in _ELSEWHERE):
         note = "give it a body"
-        f.error("E9003", f"'{declared.name}' is what another compiler makes of it", declared.span, note)
+        f.error(
+            "E9003",
+            f"'{declared.name}' is what another compiler makes of it",
+            f.lowering.asked_at.get(f.name) or declared.span,
+            note,
+        )
         return
     if body is None:
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)

@@ -138,6 +138,7 @@ class Instances(Lowering):
 
     def _declare(self, reference: DeclRef) -> Signature:
         info: checked.FunctionInfo = self.program.info(reference.declaration)
+        self.program.refusals.require_none(reference.declaration.span)
         differentiable = info.level != "none" or info.treat_as_differentiable
         result = self.program.substitute(info.result, reference.substitution)
         returns = result is not checked_types.VOID

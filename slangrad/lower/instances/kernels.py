@@ -27,6 +27,7 @@ from slangrad.syntax import ast
 
 def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     declared: ast.FunctionDeclaration = reference.declaration
+    lowering.program.refusals.require_none(declared.span)
     f = FunctionBody(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)

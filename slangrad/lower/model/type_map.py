@@ -68,6 +68,8 @@ class IRTypeMap:
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
         """The IR type; raises CompileError for a type without one."""
+        if t is checked.ERROR:
+            self.program.refusals.raise_at(span)
         try:
             return self.map(t)
         except Unlowerable as reason:
@@ -121,9 +123,12 @@ class IRTypeMap:
         if isinstance(t, checked.PointerType):
             return types.pointer(self._pointed(t.element))
         if isinstance(t, checked.EnumType):
+            self.program.refusals.require_bases(t.declaration)
             return self.map(self.program.tag_type(t))
         if t is checked.NULL:
             return types.pointer(types.U8)
+        if t is checked.ERROR:
+            self.program.refusals.raise_at(None)
         if t in (checked.NONE, checked.VOID):
             return types.struct(f"{t}_t", ())
         if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
@@ -318,7 +323,10 @@ class IRTypeMap:
             for i, kind in enumerate(t.elements):
                 yield f"_{i}", self.map(kind)
         elif isinstance(t, checked.StructType):
+            self.program.refusals.require_bases(t.declaration)
             for reference, kind in self.program.fields(t):
+                if kind is checked.ERROR:
+                    self.program.refusals.raise_at(reference.declaration.span)
                 yield reference.declaration.name, self.map(kind)
         else:
             captures = self.program.info(t.declaration).captures
