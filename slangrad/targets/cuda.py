@@ -209,7 +209,7 @@ def finish(assembled: Assembled) -> BuiltKernel:
     flat, module, sums = assembled.written.flat, assembled.written.module, assembled.written.summed.sums
     image = CudaImage(
         name=flat.name,
-        argument_size=max(layout_of(flat.arguments).size, 1),
+        argument_size=layout_of(flat.arguments).size,
         code=assembled.ptx.encode(),
         architecture=assembled.architecture,
         sites=flat.sites,

@@ -208,3 +208,25 @@ def test_many_launches_are_one_call_of_the_driver(device, module):
     del g
     gc.collect()
     assert device.driver.calls[-1] == "cuGraphExecDestroy"
+
+
+def test_a_kernel_without_arguments(device, capsys):
+    """Its block of arguments has no bytes, and that of a GPU's kernel one."""
+    text = """
+    groupshared uint sum;
+    [shader("compute")] [numthreads(2, 1, 1)]
+    void hello(uint3 t : SV_GroupThreadID)
+    {
+        if (t.x == 0) sum = 0;
+        GroupMemoryBarrierWithGroupSync();
+        InterlockedAdd(sum, t.x + 20);
+        GroupMemoryBarrierWithGroupSync();
+        if (t.x == 0) printf("sum %u\\n", sum);
+    }
+    """
+    module = device.load_module_from_source("without_arguments", text)
+    kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("hello")]))
+    for _ in range(2):
+        kernel.dispatch([2, 1, 1])
+    device.wait()
+    assert capsys.readouterr().out.splitlines() == ["sum 41"] * 2

@@ -10,7 +10,7 @@ from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir.data import types as t
 from slangrad.ir.ops.core import Program
 from slangrad.ir.text.verify import DIFFERENTIATED, FLAT, LegalIR, verify
-from slangrad.opt.calls.inline import inline, reachable
+from slangrad.opt.calls.inline import inline
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.forwarding import forward_loads
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
@@ -35,7 +35,7 @@ LARGE = {  # many versions of few types; too large to be compiled in a test
 def random_kernel(seed, style):
     program = random_program(seed, style)
     inlined = inline(kernel_of(program), everything=True)
-    return program.functions["main"], reachable(inlined, [KERNEL])
+    return program.functions["main"], with_kernel(inlined, inlined.functions[KERNEL])
 
 
 def with_kernel(program, kernel):

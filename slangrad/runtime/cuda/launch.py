@@ -99,13 +99,13 @@ class PreparedLaunch:
     ) -> None:
         """`call` is cuLaunchKernel with the function, `size` that of the arguments, `shape` the blocks and their
         threads. `shared`: the bytes of dynamic shared memory; `frame`: those of the arena that each thread has."""
-        block = ctypes.create_string_buffer(size)
+        block = ctypes.create_string_buffer(max(size, 1))  # the parameter of a kernel without arguments has one byte
         self._blocks: tuple[ctypes.Array[ctypes.c_char], ...] = (
             block,
             ctypes.create_string_buffer(launch, len(launch)),
         )
         self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
-        self.arguments = memoryview(block).cast("B")
+        self.arguments = memoryview(block).cast("B")[:size]
         blocks, threads = shape
         self.frames = frame * prod(blocks) * prod(threads)
         self._address = ctypes.addressof(self._pointers)
@@ -124,7 +124,7 @@ class PreparedLaunch:
         other = PreparedLaunch.__new__(PreparedLaunch)
         other._blocks = tuple([ctypes.create_string_buffer(block.raw, len(block)) for block in self._blocks])
         other._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, other._blocks))
-        other.arguments = memoryview(other._blocks[0]).cast("B")
+        other.arguments = memoryview(other._blocks[0]).cast("B")[: len(self.arguments)]
         other._address = ctypes.addressof(other._pointers)
         other.frames, other._start, other._second = self.frames, self._start, self._second
         return other
