@@ -99,7 +99,8 @@ class PreparedLaunch:
     ) -> None:
         """`call` is cuLaunchKernel with the function, `size` that of the arguments, `shape` the blocks and their
         threads. `shared`: the bytes of dynamic shared memory; `frame`: those of the arena that each thread has."""
-        block = ctypes.create_string_buffer(max(size, 1))  # the parameter of a kernel without arguments has one byte
+        # The parameter of a kernel without arguments has one byte.
+        block = ctypes.create_string_buffer(max(size, 1))
         self._blocks: tuple[ctypes.Array[ctypes.c_char], ...] = (
             block,
             ctypes.create_string_buffer(launch, len(launch)),
