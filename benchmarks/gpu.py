@@ -74,7 +74,7 @@ class Gpu:
 
     def copy_seconds(self, size: int) -> float:
         """Of a copy within the GPU that reads and writes so many bytes in all."""
-        source, target = (self.runtime.allocate(size // 2) for _ in range(2))
+        source, target = (self.runtime.allocate(size // 2, zero=True) for _ in range(2))
         return self.seconds(lambda: self.runtime.copy(target.address, source.address, size // 2))
 
     def host_seconds(self, run: Run, launches: int = 200, rounds: int = 20) -> float:
