@@ -25,7 +25,7 @@ PARTS = {
     "api.functional.instances marshal.registry",
     "Arguments of calls": "marshal.containers.values marshal.simple.generators",
     "Tensors and buffers": "tensors.tensor tensors.elements.shape tensors.buffer marshal.reflection.buffer_cursor "
-    "tensors.formats tensors.descriptors",
+    "tensors.textures.formats tensors.descriptors",
     "Derivatives": "transforms.gradients transforms.finite_differences",
     "Kernels": "api.kernels.shader api.kernels.kernel api.kernels.pipeline api.kernels.shader_cursor "
     "api.kernels.shader_block api.kernels.commands api.kernels.fences",

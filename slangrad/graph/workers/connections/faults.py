@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from ctypes import py_object, pythonapi
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import ref
@@ -102,6 +103,7 @@ class Watch:
         self._failed: Verdict | None = None  # this worker
         self._calling = set[threading.Thread]()  # threads in calls of torch.distributed
         self._lent = set[ref[object]]()  # tensors that threads of torch.distributed have
+        self._open = set[object]()  # works of torch.distributed that have not ended
         self._ending: threading.Thread | None = None  # the one that ends the program
         self._heart = Heartbeat(connection, rank, workers, holder, self._sign)
         late = self._heart.meet()
@@ -196,6 +198,14 @@ class Watch:
         It needs the interpreter for this, and aborts the process without one: the end of the program waits for it."""
         self._lent.add(ref(tensor, self._lent.discard))
         return tensor
+
+    def opened(self, work: object) -> None:
+        """A collective has begun. If it never ends, its tensors are never dropped, as above."""
+        self._open.add(work)
+
+    def closed(self, work: object) -> None:
+        """It has ended."""
+        self._open.discard(work)
 
     def result_of(
         self, action: Callable[[], R], collective: str, interrupt: Callable[[], None] = lambda: None
@@ -403,8 +413,10 @@ class Watch:
         if os.getpid() != self._process:
             return
         self.close()
+        for work in self._open:
+            pythonapi.Py_IncRef(py_object(work))
         end = time.monotonic() + GRACE
-        while self._lent and time.monotonic() < end:
+        while self._lent and not self._open and time.monotonic() < end:
             time.sleep(PAUSE)
         time.sleep(PAUSE)  # those of collectives that the program began itself
         self._heart.leave()

@@ -86,7 +86,9 @@ class Link:
         self.watch.note(f"{name}, {result.nbytes} bytes", self.sequence)
         try:
             with self.watch.calling():
-                return Pending(self._begin(collective, source, result), name, self.watch)
+                work = self._begin(collective, source, result)
+                self.watch.opened(work)
+                return Pending(work, name, self.watch)
         except WorkerLost:
             raise
         except RuntimeError as error:
@@ -145,6 +147,7 @@ class Pending:
             raise
         except RuntimeError as error:
             raise self.watch.lost(self.name, error) from error
+        self.watch.closed(self.work)
 
     def _ends_within(self, seconds: float) -> bool:
         """Wait for it that long. The error of a timeout is not an error of the collective."""
