@@ -142,7 +142,12 @@ class Step:
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
         updates = self.optimizer.advance(is_planned=self._last is None)
-        planned = self._planned(call, updates)
+        try:
+            planned = self._planned(call, updates)
+        except BaseException as error:
+            if self.mesh.watch is not None:
+                self.mesh.watch.leave_before(error)
+            raise
         if self.mesh.watch is not None:
             samples = "".join(part.value for part in planned.sample_parts())
             self.mesh.watch.begin(planned.digest, self.numbers_of(call) + samples, planned.batch_text)

@@ -23,7 +23,13 @@ import slangrad as spy
 from slangrad.graph.ir.devices import is_on_host
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.values import ArrayValue, as_tensor, shape_of
-from slangrad.graph.workers.connections.differences import SAME_ROWS, PlanPart, call_part, steps_part
+from slangrad.graph.workers.connections.differences import (
+    SAME_ROWS,
+    PlanPart,
+    call_part,
+    left_part,
+    steps_part,
+)
 from slangrad.graph.workers.meshes.collectives import Collective
 from slangrad.graph.workers.meshes.mesh import ALL, Mesh
 
@@ -138,4 +144,6 @@ def compared_step(
     comparison.wait()
     if largest.sum():
         history = watch.history
-        watch.agree(history, parts=lambda: [call_part("a step"), *parts(), steps_part(history)])
+        left = left_part(watch.left)
+        watch.agree(history, parts=lambda: [call_part("a step"), left, *parts(), steps_part(history)])
+    watch.left = ""

@@ -46,6 +46,44 @@ def test_other_rows_in_a_later_step(start: Starter) -> None:
         assert "all workers pass arrays of the same shape and dtype: leave out or pad rows" in end.output
 
 
+LEFT_BEFORE = """
+try:
+    step(np.ones((4, {columns})))
+except graph.GraphError as error:
+    print("caught", "matmul: shapes" in str(error))
+    {then}
+except graph.WorkerLost as error:
+    print(error)
+    sys.exit()
+try:
+    step(np.full((4, 3), 2.0))
+    print("stepped", float(step(np.ones((4, 3)))))
+except graph.WorkerLost as error:
+    print(error)
+"""
+
+
+def test_an_error_before_a_step_on_all_workers(start: Starter) -> None:
+    for end in start(BEFORE + LEFT_BEFORE.format(columns=2, then=""), 2):
+        assert end.code == 0 and end.output.startswith("caught True\nstepped "), end.output
+
+
+@pytest.mark.parametrize("then", ["", "sys.exit()"])
+def test_an_error_before_a_step_on_one_worker(start: Starter, then: str) -> None:
+    """Its next step would have met this one of the other worker."""
+    program = BEFORE + LEFT_BEFORE.format(columns="2 + (mesh.rank == 0)", then=then)
+    first, second = start(program, 2)
+    assert first.code == second.code == 0, first.output + second.output
+    words = "GraphError: error[E1042]: "
+    assert first.output.startswith("worker 1 ") and words in first.output, first.output
+    if then:
+        assert "has ended its program, at step 1, outside of a collective, after" in first.output
+        return
+    difference = "the last error before a step is GraphError: error[E1042]: "
+    assert difference in first.output and " on worker 1 and none on worker 0" in first.output, first.output
+    assert difference in second.output and second.output.startswith("caught True\nworker 1 "), second.output
+
+
 LAST_STEP = """
 import numpy as np
 import slangrad as spy

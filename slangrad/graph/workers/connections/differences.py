@@ -36,6 +36,7 @@ SAME_CALLS = "all workers make the same steps, checkpoints and measurements, in 
 SAME_STEPS = (
     "all workers make steps with the same learning rate, and with the same shapes and numbers of the batch"
 )
+SAME_ERRORS = "a worker that leaves a step by an error ends, or all leave it by the same one"
 SAME_ROWS = "all workers pass arrays of the same shape and dtype: leave out or pad rows that remain"
 ABSENT = PlanPart("the plan", "shorter", "")
 
@@ -43,6 +44,11 @@ ABSENT = PlanPart("the plan", "shorter", "")
 def call_part(call: str) -> PlanPart:
     """The part that stands first: the call that the worker makes."""
     return PlanPart(CALL, call, SAME_CALLS)
+
+
+def left_part(left: str) -> PlanPart:
+    """The part for the last step that the worker has left before it began, by an error of its program."""
+    return PlanPart("the last error before a step", left or "none", SAME_ERRORS)
 
 
 def steps_part(history: str) -> PlanPart:

@@ -93,7 +93,7 @@ class Watch:
     ) -> None:
         self.rank, self.timeout = rank, timeout
         self.step = 0
-        self.at = self.call = ""
+        self.at = self.call = self.left = ""
         self._process = os.getpid()
         self._done: dict[str, tuple[int, int]] = {}
         self._past: dict[str, list[tuple[int, int]]] = {}
@@ -126,13 +126,19 @@ class Watch:
         self._note("steps", f"{plan} {numbers}")
         self.agree(plan)
 
+    def leave_before(self, error: BaseException) -> None:
+        """This worker leaves a step before it has begun. Others may leave it by the same error. From now on workers
+        that did not make other steps than this one."""
+        self.left = _named_error(error)
+        self._note("steps", f"left by {self.left}")
+
     def fail(self, error: BaseException) -> None:
         """This worker leaves a step before its end. From now on all get WorkerLost: exchanges of its next step would
         meet those of this one."""
         if isinstance(error, WorkerLost):
             return
-        error_text = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
-        self._failed = Verdict((self.rank,), f"worker {self.rank} left step {self.step} by {error_text}")
+        reason = f"worker {self.rank} left step {self.step} by {_named_error(error)}"
+        self._failed = Verdict((self.rank,), reason)
         self._heart.publish(json.dumps(self._failed))
 
     def meet(self, name: str) -> None:
@@ -324,7 +330,7 @@ class Watch:
             return None
         return Verdict(
             (rank,),
-            f"worker {rank} is gone or stopped: no sign of it for {silence:.1f} s; it was last {place}",
+            f"worker {rank} is gone or stopped: no sign of it for {silence:.1f} s; it was last seen {place}",
         )
 
     def _apart_from(self) -> Verdict | None:
@@ -422,7 +428,7 @@ class Watch:
         self._heart.leave()
 
     def _sign(self) -> Sign:
-        return Sign(0, self.step, self.at, False, dict(self._done), self.call)
+        return Sign(0, self.step, self.at, False, dict(self._done), self.call, self.left)
 
     def _note(self, sequence: str, event: str) -> None:
         count, checksum = self._done.get(sequence, (0, 0))
@@ -430,6 +436,11 @@ class Watch:
         past = self._past.setdefault(sequence, [(0, 0)] * REMEMBERED)
         past[now[0] % REMEMBERED] = now
         self._done[sequence] = now
+
+
+def _named_error(error: BaseException) -> str:
+    """Its type and the first line of its text."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
 
 
 def _has_ended(thread: threading.Thread, seconds: float) -> bool:

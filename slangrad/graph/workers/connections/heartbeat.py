@@ -31,7 +31,7 @@ LEAVING = 1.0  # seconds for which the holder of the store stays for others that
 class Sign(NamedTuple):
     """`beat`: a number that grows; `step`: the current step of the worker; `at`: the collective that it waits for.
     `done`: for each sequence of events their number, and a checksum of them. `call`: of the program, the last one that
-    all workers make together."""
+    all workers make together. `left`: the last error by which it left a step before it began."""
 
     beat: int
     step: int
@@ -39,10 +39,12 @@ class Sign(NamedTuple):
     has_ended: bool
     done: Mapping[str, Sequence[int]]
     call: str = ""
+    left: str = ""
 
     @property
     def place(self) -> str:
-        return f"at step {self.step}, {f'in {self.at}' if self.at else 'outside of a collective'}"
+        place = f"at step {self.step}, {f'in {self.at}' if self.at else 'outside of a collective'}"
+        return f"{place}, after {self.left}" if self.left else place
 
 
 @dataclass(frozen=True, slots=True)
