@@ -95,6 +95,8 @@ def step_of(target: str) -> tuple[Step, tuple[object, ...]]:
     """The step, and the batch of one worker."""
     file, _, name = target.rpartition(":")
     path = Path(file)
+    if not file:
+        raise ValueError(f"error: {target}: expected FILE:step, as in {target}:step")
     if not path.is_file():
         raise ValueError(f"error: {target}: expected FILE:step, and there is no file '{file}'")
     module = _loaded(path.absolute())

@@ -103,7 +103,7 @@ def _parameter(label: str, tensor: object) -> OptimizedParameter:
 def _over_memory(label: str, array: np.ndarray) -> Tensor:
     """A tensor over a NumPy array, which steps change in place."""
     if array.dtype.kind != "f" or not array.size:
-        note = "parameters have elements of float16, float32 or float64"
+        note = "parameters have elements of float16, float32 or float64" if array.size else "leave it out"
         raise CallError(CODE, f"{label}: an array of {array.dtype} with shape {array.shape}", (), note)
     try:
         return Tensor.from_dlpack(host_device(), array, copy=False)

@@ -63,6 +63,7 @@ LINKS = (
     ("words", "message"),
     [
         (("other.py:step", "--workers", "2"), "there is no file 'other.py'"),
+        (("other.py", "--workers", "2"), "expected FILE:step, as in other.py:step"),
         (("training.py", "--workers", "2"), "expected FILE:step"),
         (("training.py:number", "--workers", "2"), "'number' must be a step of graph.train"),
         (("training.py:step",), "--workers or --mesh"),
