@@ -238,12 +238,12 @@ class Device(ABC):
         return run
 
     def replay_of(self, calls: Sequence[Callable[[], object]]) -> Callable[[], None] | None:
-        """The work of calls as one function that takes the host less time, to be run while `may_replay` holds. None
-        where there is none."""
+        """Record the work of calls. The result runs it in less time of the host; call it only while `may_replay` is
+        true. None if the device cannot record it."""
         return None
 
     def may_replay(self) -> bool:
-        """Whether work may run as one function of `replay_of` now."""
+        """Whether a result of `replay_of` may be called now."""
         return False
 
     @property

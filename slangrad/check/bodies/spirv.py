@@ -290,7 +290,7 @@ def _unary(
 def _as_type(
     block: Instructions, code: _Operand, kind: ast.Expression, node: ast.Expression, letter: str
 ) -> ast.Expression:
-    """An integer of either sign as one of the result's type, which has as many bits."""
+    """Convert an integer operand to the type of the result, which has the same number of bits."""
     if letter != "i":
         return node
     block.checks.append(partial(_require_bits, code.word, node))

@@ -1,4 +1,4 @@
-"""A run of a plan over some memory: the calls of all steps, which a GPU replays as one after some runs.
+"""A run of a plan over some memory makes the calls of all steps. After some runs a GPU records them as one call.
 
 run = ReadyRun(memory, copies, calls, device)    device: None for a plan whose runs are not replayed
 run(recorder)                                    calls in order, or one graph of the driver
