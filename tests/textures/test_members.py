@@ -270,3 +270,37 @@ def test_comparisons_of_cubes_blend_levels(device, load) -> None:
     second = module.leveled(cubes, compares, directions, 0.5, _result="numpy")
     np.testing.assert_allclose(read[:, 0, 1], 0.75 * read[:, 0, 0] + 0.25 * second, rtol=0, atol=1e-6)
     assert len(np.unique(second)) > 3 and 0 < read[:, 1].mean() < 1
+
+
+CHANNELS = """
+float4[4] channels(Texture2D<float> t, SamplerState s, float2 u)
+{
+    return { t.GatherRed(s, u), t.GatherGreen(s, u), t.GatherBlue(s, u), t.GatherAlpha(s, u) };
+}
+float4 apart(Texture2D<float2> t, SamplerState s, float2 u)
+{
+    return t.GatherAlpha(s, u, int2(0, 0), int2(1, 0), int2(0, 1), int2(1, 1));
+}
+uint4 blue(Texture2D<uint2> t, SamplerState s, float2 u) { return t.GatherBlue(s, u); }
+float4 absent(TextureCube<float> t, SamplerState s) { return t.GatherAlpha(s, float3(1, 0.2, 0.1)); }
+"""
+
+
+def test_channels_that_the_type_does_not_have(device, load) -> None:
+    module = load(CHANNELS)
+    texels = np.random.default_rng(9).integers(0, 256, (4, 4, 4)).astype(np.uint8)
+    image = device.create_texture(format=spy.Format.rgba8_unorm, width=4, height=4, data=texels)
+    border = (0.25, 0.5, 0.75, 1.0)
+    at = device.create_sampler(address_u=spy.TextureAddressingMode.clamp_to_border, border_color=border)
+    inside = [texels[2, 1], texels[2, 2], texels[1, 2], texels[1, 1]]
+    for channel, values in enumerate(module.channels(image, at, spy.float2(0.5, 0.5))):
+        assert list(values) == [F(texel[channel]) / F(255) for texel in inside]
+    for channel, values in enumerate(module.channels(image, at, spy.float2(0, 0.5))):
+        inner = [F(texels[row, 0, channel]) / F(255) for row in (2, 1)]
+        assert list(values) == [border[channel], *inner, border[channel]]
+    alphas = [F(texels[row, column, 3]) / F(255) for row, column in ((1, 1), (1, 2), (2, 1), (2, 2))]
+    assert list(module.apart(image, at, spy.float2(0.5, 0.5))) == alphas
+    whole = device.create_texture(format=spy.Format.rgba8_uint, width=4, height=4, data=texels)
+    assert list(module.blue(whole, at, spy.float2(0.5, 0.5))) == [texel[2] for texel in inside]
+    cube = device.create_texture(type=TYPES.texture_cube, format=spy.Format.rg8_unorm, width=2, height=2)
+    assert list(module.absent(cube, at)) == [1, 1, 1, 1]
