@@ -28,9 +28,9 @@ from slangrad.spmd.analyses.group_values import OWN, GroupValues
 
 def pass_ended_threads(kernel: Function, functions: Mapping[str, Function]) -> Function:
     """The kernel without barriers in its last branch; itself if all threads take that branch, or none is there."""
-    *before, last = kernel.region.ops or [None]
-    if last is None or not any(op.name == "barrier" for op in walk(*last.regions)):
+    if not any(op.name == "barrier" for op in walk(kernel.region)):
         return kernel
+    *before, last = kernel.region.ops
     split = _Split(GroupValues(kernel, functions))
     if not split.ends_threads(last):
         return kernel

@@ -76,7 +76,8 @@ def test_the_place_of_a_camera() -> None:
     camera = {"turn": spy.double4(*turn), "place": spy.double3(*place)}
     np.testing.assert_allclose(module.seen(camera, points, _result="numpy"), places, rtol=1e-12)
 
-    numbers = np.array([*turn, *place]) + [0.1, 0.2, -0.1, 0.05, 0.3, -0.2, 0.5]
+    away = np.array([0.1, 0.2, -0.1, 0.05, 0.3, -0.2, 0.5])
+    numbers = away + np.array([*turn, *place])
 
     def value(numbers: np.ndarray) -> dict:
         return {"turn": spy.double4(*numbers[:4]), "place": spy.double3(*numbers[4:])}
