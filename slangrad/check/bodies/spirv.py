@@ -5,8 +5,8 @@
     OpStore &r %two;                            r = %two;
 
 In: the block.   Out: the statements that are meant. A block that is a value is a call of a lambda with them.
-A row of the tables gives an instruction its operands, the rule of their types, and its expression. The types are
-compared after the check. Instructions that are not in the tables are refused.
+The tables give each opcode its operands, the rule of their types, and its expression. The types are compared after the
+check. Instructions that are not in the tables are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from slangrad.base.options import Limits
 from slangrad.base.source import Span
-from slangrad.check.model.types import ERROR, VOID, MatrixType, ScalarType, Type, VectorType
+from slangrad.check.model.types import ERROR, VOID, ScalarType, Type, element_of, extents_of
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import duplicate
@@ -38,7 +38,7 @@ _KINDS: dict[str, tuple[str, Callable[[ScalarType], bool]]] = {
 # fmt: on
 
 
-class _Row(NamedTuple):
+class _Opcode(NamedTuple):
     """`operands`: letters of _KINDS, x (any value), & (a variable), n (a number), - (ignored); * repeats the last one.
 
     `rule` of their types: bits (integers of the result's size), equal (one type), component (the result's), or a letter
@@ -67,7 +67,7 @@ class _Operand(NamedTuple):
 @dataclass
 class _Instruction:
     code: _Operand
-    row: _Row
+    opcode: _Opcode
     kind: ast.Expression | None  # the type of the result
     nodes: list[ast.Expression]
     value: ast.Expression | None = None
@@ -184,13 +184,13 @@ def _result(
         raise _Refused(f"'{kind.span.text}' is not supported as the type of a result", kind.span)
     if target.form != "%":
         raise _Refused(f"'{target.span.text}' is no name of a result", target.span)
-    row = _VALUES[code.word]
+    opcode = _VALUES[code.word]
     if code.word == "OpExtInst":
         library, name = _first(code, operands), _first(code, operands)
         if library.word != "glsl450" or name.word not in _GLSL:
             raise _Refused(f"the instruction '{library.word} {name.word}' is not supported", name.span)
-        row = _GLSL[name.word]
-    instruction = _read(block, code, row, kind.node, operands)
+        opcode = _GLSL[name.word]
+    instruction = _read(block, code, opcode, kind.node, operands)
     written = duplicate(kind.node)
     variable = ast.Variable(code.span, target.word, target.span, "", written, instruction.value, [], None)
     variable.parent, instruction.variable = block.owner, variable
@@ -201,22 +201,22 @@ def _result(
 def _read(
     block: Instructions,
     code: _Operand,
-    row: _Row,
+    opcode: _Opcode,
     kind: ast.Expression | None,
     operands: list[_Operand],
 ) -> _Instruction:
-    letters, repeated, _ = row.operands.partition("*")
+    letters, repeated, _ = opcode.operands.partition("*")
     if repeated:
         letters = letters[:-1] + letters[-1] * (len(operands) - len(letters) + 1)
     if len(letters) != len(operands):
         message = f"'{code.word}' takes {len(letters)} operands here, not {len(operands)}"
         raise _Refused(message, code.span)
     nodes = [_node(operand, letter) for operand, letter in zip(operands, letters) if letter != "-"]
-    row = row._replace(operands=letters.replace("-", ""))
-    instruction = _Instruction(code, row, kind, nodes)
-    instruction.value = _WRITERS[row.write](instruction)
-    if row.write == "call":
-        block.functions.add(row.name)
+    opcode = opcode._replace(operands=letters.replace("-", ""))
+    instruction = _Instruction(code, opcode, kind, nodes)
+    instruction.value = _WRITERS[opcode.write](instruction)
+    if opcode.write == "call":
+        block.functions.add(opcode.name)
     return instruction
 
 
@@ -274,17 +274,17 @@ def _number(operand: _Operand) -> int:
 
 def _operator(i: _Instruction) -> ast.Expression:
     nodes = i.nodes
-    if i.row.rule == "bits":  # signed and unsigned operands may be mixed
+    if i.opcode.rule == "bits":  # signed and unsigned operands may be mixed
         nodes = [ast.Cast(node.span, i.written_type(), node) for node in nodes]
     if len(nodes) == 1:
-        return ast.Unary(i.span, i.row.name, nodes[0])
-    return ast.Binary(i.span, i.row.name, *nodes)
+        return ast.Unary(i.span, i.opcode.name, nodes[0])
+    return ast.Binary(i.span, i.opcode.name, *nodes)
 
 
 # fmt: off
 _WRITERS: dict[str, Callable[[_Instruction], ast.Expression]] = {
     "operator": _operator,
-    "call": lambda i: ast.Call(i.span, ast.Name(i.span, f"%{i.row.name}"), i.nodes),
+    "call": lambda i: ast.Call(i.span, ast.Name(i.span, f"%{i.opcode.name}"), i.nodes),
     "cast": lambda i: ast.Cast(i.span, i.written_type(), i.nodes[0]),
     "same": lambda i: i.nodes[0],
     "extract": lambda i: reduce(lambda node, index: ast.Index(i.span, node, [index]), i.nodes),
@@ -293,7 +293,7 @@ _WRITERS: dict[str, Callable[[_Instruction], ast.Expression]] = {
     "store": lambda i: ast.Assign(i.span, "=", *i.nodes),
 }
 _GLSL = {                                     # the instructions of `OpExtInst ... glsl450`
-    name: _Row(operands, "equal", "call", function or name.lower())
+    name: _Opcode(operands, "equal", "call", function or name.lower())
     for operands, function, names in (
         ("f", "", "Floor Ceil Trunc Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Exp Log Exp2 Log2 Sqrt Length Normalize "
                   "Degrees Radians"),
@@ -307,32 +307,32 @@ _GLSL = {                                     # the instructions of `OpExtInst .
 }
 _COMPARISONS = {"LessThan": "<", "LessThanEqual": "<=", "GreaterThan": ">", "GreaterThanEqual": ">="}
 _VALUES = {
-    **{f"Op{name}": _Row(2 * kind, "bits" if kind == "i" else "", "operator", operator) for kind, operator, name in (
+    **{f"Op{name}": _Opcode(2 * kind, "bits" if kind == "i" else "", "operator", operator) for kind, operator, name in (
         ("i", "+", "IAdd"), ("i", "-", "ISub"), ("i", "*", "IMul"), ("s", "/", "SDiv"), ("s", "%", "SRem"),
         ("u", "/", "UDiv"), ("u", "%", "UMod"), ("f", "+", "FAdd"), ("f", "-", "FSub"), ("f", "*", "FMul"),
         ("f", "/", "FDiv"), ("f", "%", "FRem"),
         ("i", "&", "BitwiseAnd"), ("i", "|", "BitwiseOr"), ("i", "^", "BitwiseXor"))},
-    **{f"Op{prefix}{name}": _Row(2 * kind, "equal", "operator", operator)
+    **{f"Op{prefix}{name}": _Opcode(2 * kind, "equal", "operator", operator)
        for kind, prefix, operators in (
            ("i", "I", {"Equal": "==", "NotEqual": "!="}), ("f", "F", {"OrdEqual": "==", "UnordNotEqual": "!="}),
            ("s", "S", _COMPARISONS), ("u", "U", _COMPARISONS), ("f", "FOrd", _COMPARISONS))
        for name, operator in operators.items()},
-    "OpSNegate": _Row("i", "bits", "operator", "-"),   "OpNot": _Row("i", "bits", "operator", "~"),
-    "OpFNegate": _Row("f", "", "operator", "-"),       "OpLogicalNot": _Row("b", "", "operator", "!"),
-    **{f"Op{name}": _Row(source, target, "cast") for source, target, name in (
+    "OpSNegate": _Opcode("i", "bits", "operator", "-"),   "OpNot": _Opcode("i", "bits", "operator", "~"),
+    "OpFNegate": _Opcode("f", "", "operator", "-"),       "OpLogicalNot": _Opcode("b", "", "operator", "!"),
+    **{f"Op{name}": _Opcode(source, target, "cast") for source, target, name in (
         ("s", "f", "ConvertSToF"), ("u", "f", "ConvertUToF"), ("f", "s", "ConvertFToS"), ("f", "u", "ConvertFToU"),
         ("f", "f", "FConvert"), ("s", "s", "SConvert"), ("u", "u", "UConvert"))},
-    "OpSelect": _Row("bxx", "equal", "call", "select"), "OpDot": _Row("ff", "equal", "call", "dot"),
-    "OpExtInst": _Row("", "", "call"),         # its name is an operand
-    "OpConstant": _Row("n", "i", "cast"),      # the literal of a float would be its bits
-    "OpCopyObject": _Row("x", "", "same"),               "OpLoad": _Row("&-*", "", "same"),
-    "OpCompositeExtract": _Row("xn*", "", "extract"),    "OpUndef": _Row("", "", "undefined"),
-    "OpCompositeConstruct": _Row("x*", "component", "construct"),
-    "__truncate": _Row("-x", "component", "cast"),       # $$T %id $$S %value: the first components
+    "OpSelect": _Opcode("bxx", "equal", "call", "select"), "OpDot": _Opcode("ff", "equal", "call", "dot"),
+    "OpExtInst": _Opcode("", "", "call"),         # its name is an operand
+    "OpConstant": _Opcode("n", "i", "cast"),      # the literal of a float would be its bits
+    "OpCopyObject": _Opcode("x", "", "same"),               "OpLoad": _Opcode("&-*", "", "same"),
+    "OpCompositeExtract": _Opcode("xn*", "", "extract"),    "OpUndef": _Opcode("", "", "undefined"),
+    "OpCompositeConstruct": _Opcode("x*", "component", "construct"),
+    "__truncate": _Opcode("-x", "component", "cast"),       # $$T %id $$S %value: the first components
 }
 _EFFECTS = {
-    "OpStore": _Row("&x-*", "equal", "store"),
-    "OpMemoryBarrier": _Row("-*", "", "call", "AllMemoryBarrier"),   # it may be of a smaller scope and less memory
+    "OpStore": _Opcode("&x-*", "equal", "store"),
+    "OpMemoryBarrier": _Opcode("-*", "", "call", "AllMemoryBarrier"),   # it may be of a smaller scope and less memory
 }
 _WITHOUT_EFFECT = ("OpNop", "OpName", "OpCapability", "OpExtension")
 _SEMANTICS = {"None": 0, "Relaxed": 0, "Acquire": 2, "Release": 4, "AcquireRelease": 8, "SequentiallyConsistent": 16,
@@ -347,32 +347,25 @@ _NUMBERS = {**{f"MemorySemantics{name}": value for name, value in _SEMANTICS.ite
 # --- Types, after the check ---------------------------------------------------------------------------
 
 
-def _shape(kind: Type) -> tuple[Type, tuple[object, ...]]:
-    """The type of the components, and how many there are."""
-    if isinstance(kind, VectorType):
-        return kind.element, (kind.count,)
-    return (kind.element, (kind.rows, kind.columns)) if isinstance(kind, MatrixType) else (kind, ())
-
-
 def _is_of(kind: Type, letter: str) -> bool:
     """Whether the components are of a kind. A type parameter may be one of floats, or of whole numbers."""
-    component, _ = _shape(kind)
+    component = element_of(kind)
     if isinstance(component, ScalarType):
         return _KINDS[letter][1](component)
     return letter in "fi" and kind.abstract
 
 
 def _has_bits(kind: Type, wanted: Type) -> bool:
-    (component, count), (other, wanted_count) = _shape(kind), _shape(wanted)
+    component, other = element_of(kind), element_of(wanted)
     if component != other and getattr(component, "bits", 0) != getattr(other, "bits", 1):
         return False
-    return count == wanted_count
+    return extents_of(kind) == extents_of(wanted)
 
 
 def _compare(scope: Scope, instruction: _Instruction, wanted: Type) -> None:
     """Compare the types of the operands and of the value; `wanted` is the type of the result."""
-    row = instruction.row
-    pairs = list(zip(instruction.nodes, row.operands))
+    opcode = instruction.opcode
+    pairs = list(zip(instruction.nodes, opcode.operands))
     first = next((node.type for node, letter in pairs if letter != "b"), ERROR)
 
     def require(fits: bool, node: ast.Expression, reason: str = f"the result is a '{wanted}'") -> None:
@@ -383,13 +376,13 @@ def _compare(scope: Scope, instruction: _Instruction, wanted: Type) -> None:
     for node, letter in pairs:
         if letter in _KINDS:
             require(_is_of(node.type, letter), node, f"it takes {_KINDS[letter][0]}")
-        if row.rule == "equal" and letter != "b" and first is not ERROR:
+        if opcode.rule == "equal" and letter != "b" and first is not ERROR:
             require(node.type == first, node, f"the other operand is a '{first}'")
-        elif row.rule == "bits":
+        elif opcode.rule == "bits":
             require(_has_bits(node.type, wanted), node)
-        elif row.rule == "component":
-            require(_shape(node.type)[0] == _shape(wanted)[0], node)
-        elif row.rule in _KINDS:
-            require(_is_of(wanted, row.rule), node)
+        elif opcode.rule == "component":
+            require(element_of(node.type) == element_of(wanted), node)
+        elif opcode.rule in _KINDS:
+            require(_is_of(wanted, opcode.rule), node)
     if instruction.variable is not None and instruction.value is not None:
         require(instruction.value.type == wanted, instruction.value)
