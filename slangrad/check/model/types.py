@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from slangrad.base.prints import shaped_name
 from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
@@ -105,6 +106,12 @@ def has_short_names(element: Type) -> bool:
     return isinstance(element, ScalarType) and element not in SMALL_FLOATS
 
 
+def _shaped_name(t: VectorType | MatrixType) -> str:
+    extents = extents_of(t)
+    is_short = has_short_names(t.element) and all(isinstance(size, int) for size in extents)
+    return shaped_name(str(t.element), extents, is_short)
+
+
 # --- Types with parts ---------------------------------------------------------------------------------
 
 
@@ -114,9 +121,7 @@ class VectorType(Type):
     count: Value
 
     def __str__(self) -> str:
-        if isinstance(self.count, int) and has_short_names(self.element):
-            return f"{self.element}{self.count}"
-        return f"vector<{self.element}, {self.count}>"
+        return _shaped_name(self)
 
 
 @record
@@ -128,9 +133,7 @@ class MatrixType(Type):
     columns: Value
 
     def __str__(self) -> str:
-        if has_short_names(self.element) and isinstance(self.rows, int) and isinstance(self.columns, int):
-            return f"{self.element}{self.rows}x{self.columns}"
-        return f"matrix<{self.element}, {self.rows}, {self.columns}>"
+        return _shaped_name(self)
 
 
 @record
@@ -551,6 +554,13 @@ def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
 def element_of(kind: Type) -> Type:
     """The scalar inside a vector or matrix; the type itself otherwise."""
     return kind.element if isinstance(kind, (VectorType, MatrixType)) else kind
+
+
+def extents_of(kind: Type) -> tuple[Value, ...]:
+    """The sizes of a vector or matrix; () for other types."""
+    if isinstance(kind, MatrixType):
+        return kind.rows, kind.columns
+    return (kind.count,) if isinstance(kind, VectorType) else ()
 
 
 def with_element(kind: Type, element: Type) -> Type:
