@@ -55,6 +55,7 @@ from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import Image
 from slangrad.sites import number_sites
 from slangrad.spmd.analyses.group_values import check_barriers, runs_in_groups
+from slangrad.spmd.ended_threads import pass_ended_threads
 from slangrad.stages import Pass, PassContext, Passes, Stage, StageValue, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, cuda, interpreter
@@ -127,6 +128,7 @@ def without_maths(unit: Unit) -> Unit:
 
 
 def even_barriers(function: Function, context: PassContext) -> Function:
+    function = pass_ended_threads(function, context.program.functions)
     check_barriers(function, context.program.functions)
     return function
 

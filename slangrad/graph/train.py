@@ -66,7 +66,7 @@ from slangrad.graph.workers.connections.differences import (
     digest_of_parts,
 )
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
-from slangrad.graph.workers.meshes.specs import whole
+from slangrad.graph.workers.meshes.specs import parts, whole
 from slangrad.graph.workers.parameters import (
     Updates,
     WorkerParameters,
@@ -139,32 +139,43 @@ class Step:
             return self._stepped(CallArguments(*batch))
 
     def _stepped(self, call: CallArguments, recording: StepRecorder | None = None) -> PyTree:
-        if self.checkpoints is not None:
-            self.checkpoints.raise_failure()
-        updates = self.optimizer.advance(is_planned=self._last is None)
-        try:
+        checkpoints, watch = self.checkpoints, self.mesh.watch
+        if checkpoints is not None:
+            checkpoints.raise_failure()
+        with self._before_step():
+            updates = self.optimizer.advance(is_planned=self._last is None)
             planned = self._planned(call, updates)
-        except BaseException as error:
-            if self.mesh.watch is not None:
-                self.mesh.watch.leave_before(error)
-            raise
-        if self.mesh.watch is not None:
             samples = "".join(part.value for part in planned.sample_parts())
-            self.mesh.watch.begin(planned.digest, self.numbers_of(call) + samples, planned.batch_text)
+            numbers = self.numbers_of(call) + samples
+        if watch is not None:
+            watch.begin(planned.digest, numbers, planned.batch_text)
         if planned is not self._last:  # a plan that is new may have cut the state
             self._last, updates = planned, self.optimizer.advance()
         try:
             begun = None if recording is None else recording.compared
-            with compared_step(self.mesh, partial(self._step_parts, call, planned), begun):
+            failed = 0 if checkpoints is None else checkpoints.failed_step
+            step_parts = partial(self._step_parts, call, planned)
+            with compared_step(self.mesh, step_parts, failed, begun) as comparison:
                 loss = planned.run(call, updates)
         except BaseException as error:
-            if self.mesh.watch is not None:
-                self.mesh.watch.fail(error)
+            if watch is not None:
+                watch.fail(error)
             raise
         self.optimizer.count()
-        if self.checkpoints is not None:
-            self.checkpoints.save_if_due()
+        if checkpoints is not None:
+            checkpoints.agreed = comparison.failed_save
+            checkpoints.save_if_due()
         return loss
+
+    @contextmanager
+    def _before_step(self) -> Iterator[None]:
+        """Around work before a step: workers that leave it by an error made no other step than those that go on."""
+        try:
+            yield
+        except BaseException as error:
+            if self.mesh.watch is not None:
+                self.mesh.watch.leave_before(error)
+            raise
 
     def named_numbers(self, call: CallArguments) -> list[tuple[str, str]]:
         """The numbers of the optimizer and the batch that all workers pass alike, with five digits. Workers may compute
@@ -226,7 +237,8 @@ class Step:
             raise ValueError("consistent='bits' has no timeline: its shards run one after another")
         with self._lock:
             call = CallArguments(*batch)
-            planned = self._planned(call, self.optimizer.advance(is_planned=self._last is None))
+            with self._before_step():
+                planned = self._planned(call, self.optimizer.advance(is_planned=self._last is None))
             with planned.recorded() as recording:
                 self._stepped(call, recording)
         return recording.timeline(self.mesh, planned.peak)
@@ -260,8 +272,15 @@ class _Planned:
         parameters, batch = held.inputs(), rows_of(call.arrays, mesh)
         wrt = map(Array, parameters)
         model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
-        with tracing():
-            loss = step.loss(model, *call.of(batch))
+        try:
+            with tracing():
+                loss = step.loss(model, *call.of(batch))
+        except GraphError as error:
+            count = parts(mesh.batch_cuts, mesh.cuts)
+            if count > 1 and error.code == "E1042":
+                shapes = ", ".join(str(node.shape) for node in batch)
+                error.add_note(f"note: the batch has the rows of {count} workers: {shapes}")
+            raise
         (output, self._aux), origin = loss_of(loss, step.loss, step.has_aux), dict[Node, Node]()
         self._has_aux, self._returned = step.has_aux, nodes_in(self._aux)
         aux = self._returned

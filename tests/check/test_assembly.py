@@ -30,12 +30,12 @@ def test_functions_of_glsl450():
     operands = {"f": "$x $y $z", "s": "$i $j $k", "u": "$u $v $w"}
     lines = []
     for name in (*FLOATS, *SIGNED, *UNSIGNED):
-        kinds = _GLSL[name][1]
+        kinds = _GLSL[name].operands
         used = " ".join(operands[kinds[0]].split()[: len(kinds)])
         written = {"f": "float", "s": "int", "u": "uint"}[kinds[0]]
         lines.append(f"spirv_asm {{ result : $${written} = OpExtInst glsl450 {name} {used} }}")
     for name in VECTORS:
-        used, kind = ("$a", "$b")[: len(_GLSL[name][1])], "float3"
+        used, kind = ("$a", "$b")[: len(_GLSL[name].operands)], "float3"
         if name in ("Length", "Distance"):
             kind = "float"
         lines.append(f"(spirv_asm {{ result : $${kind} = OpExtInst glsl450 {name} {' '.join(used)} }}).x")

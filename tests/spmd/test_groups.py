@@ -191,7 +191,7 @@ def test_waves_within_groups(group):
 DIVERGENT = {
     "if (t < 3) {\nGroupMemoryBarrierWithGroupSync(); }": "branch",
     "for (uint i = 0; i < t; i++) {\nGroupMemoryBarrierWithGroupSync(); }": "loop",
-    "if (p[t] > 3) return;\nGroupMemoryBarrierWithGroupSync();": "branch",
+    "for (uint i = 0; i < n; i++) { if (p[t] > i) return;\nGroupMemoryBarrierWithGroupSync(); }": "loop",
     "uint i = n; while (i > 0) { i -= t + 1;\nAllMemoryBarrierWithGroupSync(); }": "loop",
 }
 

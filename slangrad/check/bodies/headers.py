@@ -97,13 +97,14 @@ def _check_default(
 
 
 def _check_repeated(checker: Checker, declaration: ast.Declaration) -> None:
-    seen: set[str] = set()
+    """Attributes that stand once, or again with the same arguments."""
+    seen: dict[str, list[str]] = {}
     for attribute in declaration.attributes:
-        name = attribute.name.lower()
-        if name in seen and name in _ONCE:
-            message = f"[{attribute.name}] stands here already"
+        name, arguments = attribute.name.lower(), [argument.span.text for argument in attribute.arguments]
+        if name in _ONCE and seen.get(name, arguments) != arguments:
+            message = f"[{attribute.name}] stands here already, with other arguments"
             checker.error("E0208", message, attribute.span, "leave one of them out")
-        seen.add(name)
+        seen[name] = arguments
 
 
 def check_accessors(checker: Checker, node: ast.Subscript | ast.Property) -> None:

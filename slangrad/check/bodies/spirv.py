@@ -5,19 +5,20 @@
     OpStore &r %two;                            r = %two;
 
 In: the block.   Out: the statements that are meant. A block that is a value is a call of a lambda with them.
-An instruction takes numbers of one type, so the types of its operands are compared after the check. Instructions that
-are not in the tables are refused.
+The tables give each opcode its operands, the rule of their types, and its expression. The types are compared after the
+check. Instructions that are not in the tables are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import reduce
+from typing import NamedTuple
 
 from slangrad.base.options import Limits
 from slangrad.base.source import Span
-from slangrad.check.model.types import ERROR, VOID, MatrixType, ScalarType, Type, VectorType
+from slangrad.check.model.types import ERROR, VOID, ScalarType, Type, element_of, extents_of
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import duplicate
@@ -29,44 +30,6 @@ from slangrad.syntax.parsing.declarations import DeclarationParser
 LANGUAGE = 2025
 RESULT = "%result"
 # fmt: off
-# The operator, and the kind of all operands: float, int of any sign, signed, unsigned or bool.
-_BINARY = {
-    "OpIAdd": ("+", "i"), "OpISub": ("-", "i"), "OpIMul": ("*", "i"),
-    "OpSDiv": ("/", "s"), "OpSRem": ("%", "s"), "OpUDiv": ("/", "u"), "OpUMod": ("%", "u"),
-    "OpFAdd": ("+", "f"), "OpFSub": ("-", "f"), "OpFMul": ("*", "f"), "OpFDiv": ("/", "f"), "OpFRem": ("%", "f"),
-    "OpBitwiseAnd": ("&", "i"), "OpBitwiseOr": ("|", "i"), "OpBitwiseXor": ("^", "i"),
-}
-_COMPARISONS = {
-    "OpIEqual": ("==", "i"), "OpINotEqual": ("!=", "i"), "OpFOrdEqual": ("==", "f"), "OpFUnordNotEqual": ("!=", "f"),
-    **{f"Op{letter}{name}": (sign, kind)
-       for letter, kind in (("S", "s"), ("U", "u"), ("FOrd", "f"))
-       for name, sign in (("LessThan", "<"), ("LessThanEqual", "<="),
-                          ("GreaterThan", ">"), ("GreaterThanEqual", ">="))},
-}
-_UNARY = {"OpSNegate": ("-", "i"), "OpNot": ("~", "i"), "OpFNegate": ("-", "f"), "OpLogicalNot": ("!", "b")}
-_CONVERSIONS = {
-    "OpConvertSToF": ("s", "f"), "OpConvertUToF": ("u", "f"), "OpConvertFToS": ("f", "s"), "OpConvertFToU": ("f", "u"),
-    "OpFConvert": ("f", "f"), "OpSConvert": ("s", "s"), "OpUConvert": ("u", "u"),
-}
-_CALLS = {"OpSelect": ("select", "bxx"), "OpDot": ("dot", "ff")}
-_GLSL = {                                     # the instructions of `OpExtInst ... glsl450`
-    **{name: (name.lower(), "f") for name in (
-        "Floor", "Ceil", "Trunc", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh",
-        "Exp", "Log", "Exp2", "Log2", "Sqrt", "Length", "Normalize", "Degrees", "Radians")},
-    "FAbs": ("abs", "f"), "Fract": ("frac", "f"), "InverseSqrt": ("rsqrt", "f"), "RoundEven": ("round", "f"),
-    "Pow": ("pow", "ff"), "Atan2": ("atan2", "ff"), "FMin": ("min", "ff"), "FMax": ("max", "ff"),
-    "Step": ("step", "ff"), "Distance": ("distance", "ff"), "Cross": ("cross", "ff"), "Reflect": ("reflect", "ff"),
-    "FMix": ("lerp", "fff"), "FClamp": ("clamp", "fff"), "SmoothStep": ("smoothstep", "fff"), "Fma": ("fma", "fff"),
-    "SAbs": ("abs", "s"), "SMin": ("min", "ss"), "SMax": ("max", "ss"), "SClamp": ("clamp", "sss"),
-    "UMin": ("min", "uu"), "UMax": ("max", "uu"), "UClamp": ("clamp", "uuu"),
-}
-_WITHOUT_EFFECT = ("OpNop", "OpName", "OpCapability", "OpExtension")
-_SEMANTICS = {"None": 0, "Relaxed": 0, "Acquire": 2, "Release": 4, "AcquireRelease": 8, "SequentiallyConsistent": 16,
-              "UniformMemory": 0x40, "SubgroupMemory": 0x80, "WorkgroupMemory": 0x100, "CrossWorkgroupMemory": 0x200,
-              "AtomicCounterMemory": 0x400, "ImageMemory": 0x800}
-_SCOPES = {"CrossDevice": 0, "Device": 1, "Workgroup": 2, "Subgroup": 3, "Invocation": 4, "QueueFamily": 5}
-_NUMBERS = {**{f"MemorySemantics{name}": value for name, value in _SEMANTICS.items()},
-            **{f"Scope{name}": value for name, value in _SCOPES.items()}}
 _KINDS: dict[str, tuple[str, Callable[[ScalarType], bool]]] = {
     "f": ("floats", lambda t: t.is_float),          "i": ("whole numbers", lambda t: t.is_integer),
     "s": ("signed numbers", lambda t: t.kind == "int"), "u": ("unsigned numbers", lambda t: t.kind == "uint"),
@@ -75,12 +38,24 @@ _KINDS: dict[str, tuple[str, Callable[[ScalarType], bool]]] = {
 # fmt: on
 
 
+class _Opcode(NamedTuple):
+    """`operands`: letters of _KINDS, x (any value), & (a variable), n (a number), - (ignored); * repeats the last one.
+
+    `rule` of their types: bits (integers of the result's size), equal (one type), component (the result's), or a letter
+    of the result's kind.
+    """
+
+    operands: str
+    rule: str
+    write: str  # a name in _WRITERS
+    name: str = ""  # the operator or the function
+
+
 class _Refused(Exception):
     """An instruction outside of the tables; (message, its place)."""
 
 
-@dataclass
-class _Operand:
+class _Operand(NamedTuple):
     """`form`: "%" an id, "$" a value, "&" a variable, "$$" a type, "word" a name or a number or a text."""
 
     form: str
@@ -89,7 +64,22 @@ class _Operand:
     word: str = ""
 
 
-Check = Callable[[Scope, Type], None]  # of operands, given the type of the result
+@dataclass
+class _Instruction:
+    code: _Operand
+    opcode: _Opcode
+    kind: ast.Expression | None  # the type of the result
+    nodes: list[ast.Expression]
+    value: ast.Expression | None = None
+    variable: ast.Variable | None = None  # with the result
+
+    @property
+    def span(self) -> Span:
+        return self.code.span
+
+    def written_type(self) -> ast.Expression:
+        assert self.kind is not None
+        return duplicate(self.kind)
 
 
 @dataclass
@@ -100,20 +90,19 @@ class Instructions:
     statements: list[ast.Statement] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)  # of the library; they are called by "%" and the name
     has_result: bool = False
-    checks: list[Check] = field(default_factory=list)  # of the instruction that is being read
-    _checks: list[tuple[ast.Variable | None, list[Check]]] = field(default_factory=list)
+    _instructions: list[_Instruction] = field(default_factory=list)
 
-    def add(self, statement: ast.Statement, variable: ast.Variable | None = None) -> None:
+    def add(self, statement: ast.Statement, instruction: _Instruction) -> None:
         self.statements.append(statement)
-        self._checks.append((variable, self.checks))
-        self.checks = []
+        self._instructions.append(instruction)
 
     def compare(self, scope: Scope) -> None:
         """Refuse operands of other types than the instructions take."""
-        for variable, checks in self._checks:
+        for instruction in self._instructions:
+            variable = instruction.variable
             kind = VOID if variable is None else scope.checker.info(variable).type
-            for check in checks if kind is not ERROR else ():
-                check(scope, kind)
+            if kind is not ERROR:
+                _compare(scope, instruction, kind)
 
 
 def block_of(scope: Scope, node: ast.AssemblyBlock, owner: ast.Declaration) -> Instructions | None:
@@ -176,10 +165,12 @@ def _instruction(block: Instructions, parser: DeclarationParser) -> None:
         while parser.accept("|"):
             _operand(parser)
     if code.word in _EFFECTS:
-        _EFFECTS[code.word](block, code, operands)
+        instruction = _read(block, code, _EFFECTS[code.word], None, operands)
+        assert instruction.value is not None
+        block.add(ast.ExpressionStatement(code.span, instruction.value), instruction)
     elif code.word in _VALUES:
-        kind = _taken(code, operands) if kind is None else kind
-        target = _taken(code, operands) if target is None else target
+        kind = _first(code, operands) if kind is None else kind
+        target = _first(code, operands) if target is None else target
         _result(block, code, kind, target, operands)
     elif code.word not in _WITHOUT_EFFECT:
         raise _Refused(f"the instruction '{code.word or code.span.text}' is not supported", code.span)
@@ -193,13 +184,40 @@ def _result(
         raise _Refused(f"'{kind.span.text}' is not supported as the type of a result", kind.span)
     if target.form != "%":
         raise _Refused(f"'{target.span.text}' is no name of a result", target.span)
-    value = _VALUES[code.word](block, code, kind.node, operands)
-    block.checks.append(partial(_require_type, code.word, value))
+    opcode = _VALUES[code.word]
+    if code.word == "OpExtInst":
+        library, name = _first(code, operands), _first(code, operands)
+        if library.word != "glsl450" or name.word not in _GLSL:
+            raise _Refused(f"the instruction '{library.word} {name.word}' is not supported", name.span)
+        opcode = _GLSL[name.word]
+    instruction = _read(block, code, opcode, kind.node, operands)
     written = duplicate(kind.node)
-    variable = ast.Variable(code.span, target.word, target.span, "", written, value, [], None)
-    variable.parent = block.owner
-    block.add(ast.DeclarationStatement(code.span, [variable]), variable)
+    variable = ast.Variable(code.span, target.word, target.span, "", written, instruction.value, [], None)
+    variable.parent, instruction.variable = block.owner, variable
+    block.add(ast.DeclarationStatement(code.span, [variable]), instruction)
     block.has_result = target.word == RESULT
+
+
+def _read(
+    block: Instructions,
+    code: _Operand,
+    opcode: _Opcode,
+    kind: ast.Expression | None,
+    operands: list[_Operand],
+) -> _Instruction:
+    letters, repeated, _ = opcode.operands.partition("*")
+    if repeated:
+        letters = letters[:-1] + letters[-1] * (len(operands) - len(letters) + 1)
+    if len(letters) != len(operands):
+        message = f"'{code.word}' takes {len(letters)} operands here, not {len(operands)}"
+        raise _Refused(message, code.span)
+    nodes = [_node(operand, letter) for operand, letter in zip(operands, letters) if letter != "-"]
+    opcode = opcode._replace(operands=letters.replace("-", ""))
+    instruction = _Instruction(code, opcode, kind, nodes)
+    instruction.value = _WRITERS[opcode.write](instruction)
+    if opcode.write == "call":
+        block.functions.add(opcode.name)
+    return instruction
 
 
 def _operand(parser: DeclarationParser) -> _Operand:
@@ -222,26 +240,24 @@ def _operand(parser: DeclarationParser) -> _Operand:
     raise parser.error("E0201", f"{token.shown()} is no operand of an instruction", token.span)
 
 
-def _taken(code: _Operand, operands: list[_Operand]) -> _Operand:
+def _first(code: _Operand, operands: list[_Operand]) -> _Operand:
     if not operands:
         raise _Refused(f"'{code.word}' needs more operands", code.span)
     return operands.pop(0)
 
 
-# --- Operands as expressions --------------------------------------------------------------------------
-
-
-def _value(operand: _Operand) -> ast.Expression:
+def _node(operand: _Operand, letter: str) -> ast.Expression:
+    """An operand as an expression."""
+    if letter == "n":
+        return ast.IntLiteral(operand.span, _number(operand), "")
+    if letter == "&":
+        if operand.form != "&" or operand.node is None:
+            raise _Refused(f"'{operand.span.text}' is no address of a variable", operand.span)
+        return operand.node
     if operand.form == "%":
         return ast.Name(operand.span, operand.word)
     if operand.form != "$" or operand.node is None:
         raise _Refused(f"'{operand.span.text}' is no value", operand.span)
-    return operand.node
-
-
-def _place(operand: _Operand) -> ast.Expression:
-    if operand.form != "&" or operand.node is None:
-        raise _Refused(f"'{operand.span.text}' is no address of a variable", operand.span)
     return operand.node
 
 
@@ -253,228 +269,120 @@ def _number(operand: _Operand) -> int:
     return read_integer(operand.word)[0]
 
 
-def _values(
-    block: Instructions, code: _Operand, kinds: str, operands: list[_Operand]
-) -> list[ast.Expression]:
-    """Operands that must be of these kinds."""
-    if len(operands) != len(kinds):
-        raise _Refused(f"'{code.word}' takes {len(kinds)} operands here, not {len(operands)}", code.span)
-    nodes = [_value(operand) for operand in operands]
-    block.checks += [partial(_require_kind, code.word, node, kind) for node, kind in zip(nodes, kinds)]
-    return nodes
+# --- Expressions --------------------------------------------------------------------------------------
 
 
-# --- Rules: an instruction with a result to its expression ---------------------------------------------
-
-Rule = Callable[[Instructions, _Operand, ast.Expression, list[_Operand]], ast.Expression]
-
-
-def _binary(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    operator, letter = _BINARY[code.word]
-    left, right = (
-        _as_type(block, code, kind, node, letter) for node in _values(block, code, 2 * letter, operands)
-    )
-    return ast.Binary(code.span, operator, left, right)
+def _operator(i: _Instruction) -> ast.Expression:
+    nodes = i.nodes
+    if i.opcode.rule == "bits":  # signed and unsigned operands may be mixed
+        nodes = [ast.Cast(node.span, i.written_type(), node) for node in nodes]
+    if len(nodes) == 1:
+        return ast.Unary(i.span, i.opcode.name, nodes[0])
+    return ast.Binary(i.span, i.opcode.name, *nodes)
 
 
-def _unary(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    operator, letter = _UNARY[code.word]
-    (node,) = _values(block, code, letter, operands)
-    return ast.Unary(code.span, operator, _as_type(block, code, kind, node, letter))
-
-
-def _as_type(
-    block: Instructions, code: _Operand, kind: ast.Expression, node: ast.Expression, letter: str
-) -> ast.Expression:
-    """Convert an integer operand to the type of the result, which has the same number of bits."""
-    if letter != "i":
-        return node
-    block.checks.append(partial(_require_bits, code.word, node))
-    return ast.Cast(node.span, duplicate(kind), node)
-
-
-def _compare(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    operator, letter = _COMPARISONS[code.word]
-    left, right = _values(block, code, 2 * letter, operands)
-    block.checks.append(partial(_require_equal, code.word, left, right))
-    return ast.Binary(code.span, operator, left, right)
-
-
-def _convert(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    source, target = _CONVERSIONS[code.word]
-    (node,) = _values(block, code, source, operands)
-    block.checks.append(partial(_require_result, code.word, node, target))
-    return ast.Cast(code.span, duplicate(kind), node)
-
-
-def _call(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    row = _CALLS.get(code.word)
-    if row is None:  # OpExtInst
-        library, name = _taken(code, operands), _taken(code, operands)
-        row = _GLSL.get(name.word) if library.word == "glsl450" else None
-        if row is None:
-            raise _Refused(f"the instruction '{library.word} {name.word}' is not supported", name.span)
-    function, kinds = row
-    nodes = _values(block, code, kinds, operands)
-    first, *others = (node for node, letter in zip(nodes, kinds) if letter != "b")
-    block.checks += [partial(_require_equal, code.word, first, other) for other in others]
-    block.functions.add(function)
-    return ast.Call(code.span, ast.Name(code.span, f"%{function}"), nodes)
-
-
-def _constant(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    """The literal of a float would be its bits, so constants are whole numbers."""
-    literal = ast.IntLiteral(code.span, _number(_taken(code, operands)), "")
-    block.checks.append(partial(_require_result, code.word, literal, "i"))
-    return ast.Cast(code.span, duplicate(kind), literal)
-
-
-def _copy(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    return _value(_taken(code, operands))
-
-
-def _load(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    return _place(_taken(code, operands))
-
-
-def _extract(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    node = _value(_taken(code, operands))
-    for index in operands:
-        node = ast.Index(code.span, node, [ast.IntLiteral(index.span, _number(index), "")])
-    return node
-
-
-def _construct(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    nodes = [_value(operand) for operand in operands]
-    block.checks += [partial(_require_component, code.word, node) for node in nodes]
-    return ast.Call(code.span, duplicate(kind), nodes)
-
-
-def _undefined(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    return ast.Cast(code.span, duplicate(kind), ast.InitializerList(code.span, []))
-
-
-def _truncate(
-    block: Instructions, code: _Operand, kind: ast.Expression, operands: list[_Operand]
-) -> ast.Expression:
-    """`__truncate $$T %id $$S %value`: the first components."""
-    _taken(code, operands)
-    node = _value(_taken(code, operands))
-    block.checks.append(partial(_require_component, code.word, node))
-    return ast.Cast(code.span, duplicate(kind), node)
-
-
-_VALUES: dict[str, Rule] = {
-    **dict.fromkeys(_BINARY, _binary),
-    **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys(_COMPARISONS, _compare),
-    **dict.fromkeys(_CONVERSIONS, _convert),
-    **dict.fromkeys((*_CALLS, "OpExtInst"), _call),
-    "OpConstant": _constant,
-    "OpCopyObject": _copy,
-    "OpLoad": _load,
-    "OpCompositeExtract": _extract,
-    "OpCompositeConstruct": _construct,
-    "OpUndef": _undefined,
-    "__truncate": _truncate,
+# fmt: off
+_WRITERS: dict[str, Callable[[_Instruction], ast.Expression]] = {
+    "operator": _operator,
+    "call": lambda i: ast.Call(i.span, ast.Name(i.span, f"%{i.opcode.name}"), i.nodes),
+    "cast": lambda i: ast.Cast(i.span, i.written_type(), i.nodes[0]),
+    "same": lambda i: i.nodes[0],
+    "extract": lambda i: reduce(lambda node, index: ast.Index(i.span, node, [index]), i.nodes),
+    "construct": lambda i: ast.Call(i.span, i.written_type(), i.nodes),
+    "undefined": lambda i: ast.Cast(i.span, i.written_type(), ast.InitializerList(i.span, [])),
+    "store": lambda i: ast.Assign(i.span, "=", *i.nodes),
 }
-
-
-def _store(block: Instructions, code: _Operand, operands: list[_Operand]) -> None:
-    place, node = _place(_taken(code, operands)), _value(_taken(code, operands))
-    block.checks.append(partial(_require_equal, code.word, place, node))
-    assign = ast.Assign(code.span, "=", place, node)
-    block.add(ast.ExpressionStatement(code.span, assign))
-
-
-def _fence(block: Instructions, code: _Operand, operands: list[_Operand]) -> None:
-    """The barrier of all memory is at least that of a smaller scope and of fewer kinds of memory."""
-    block.functions.add("AllMemoryBarrier")
-    call = ast.Call(code.span, ast.Name(code.span, "%AllMemoryBarrier"), [])
-    block.add(ast.ExpressionStatement(code.span, call))
-
-
-_EFFECTS = {"OpStore": _store, "OpMemoryBarrier": _fence}
+_GLSL = {                                     # the instructions of `OpExtInst ... glsl450`
+    name: _Opcode(operands, "equal", "call", function or name.lower())
+    for operands, function, names in (
+        ("f", "", "Floor Ceil Trunc Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Exp Log Exp2 Log2 Sqrt Length Normalize "
+                  "Degrees Radians"),
+        ("f", "abs", "FAbs"), ("f", "frac", "Fract"), ("f", "rsqrt", "InverseSqrt"), ("f", "round", "RoundEven"),
+        ("ff", "", "Pow Atan2 Step Distance Cross Reflect"), ("ff", "min", "FMin"), ("ff", "max", "FMax"),
+        ("fff", "", "SmoothStep Fma"), ("fff", "lerp", "FMix"), ("fff", "clamp", "FClamp"),
+        ("s", "abs", "SAbs"), ("ss", "min", "SMin"), ("ss", "max", "SMax"), ("sss", "clamp", "SClamp"),
+        ("uu", "min", "UMin"), ("uu", "max", "UMax"), ("uuu", "clamp", "UClamp"),
+    )
+    for name in names.split()
+}
+_COMPARISONS = {"LessThan": "<", "LessThanEqual": "<=", "GreaterThan": ">", "GreaterThanEqual": ">="}
+_VALUES = {
+    **{f"Op{name}": _Opcode(2 * kind, "bits" if kind == "i" else "", "operator", operator) for kind, operator, name in (
+        ("i", "+", "IAdd"), ("i", "-", "ISub"), ("i", "*", "IMul"), ("s", "/", "SDiv"), ("s", "%", "SRem"),
+        ("u", "/", "UDiv"), ("u", "%", "UMod"), ("f", "+", "FAdd"), ("f", "-", "FSub"), ("f", "*", "FMul"),
+        ("f", "/", "FDiv"), ("f", "%", "FRem"),
+        ("i", "&", "BitwiseAnd"), ("i", "|", "BitwiseOr"), ("i", "^", "BitwiseXor"))},
+    **{f"Op{prefix}{name}": _Opcode(2 * kind, "equal", "operator", operator)
+       for kind, prefix, operators in (
+           ("i", "I", {"Equal": "==", "NotEqual": "!="}), ("f", "F", {"OrdEqual": "==", "UnordNotEqual": "!="}),
+           ("s", "S", _COMPARISONS), ("u", "U", _COMPARISONS), ("f", "FOrd", _COMPARISONS))
+       for name, operator in operators.items()},
+    "OpSNegate": _Opcode("i", "bits", "operator", "-"),   "OpNot": _Opcode("i", "bits", "operator", "~"),
+    "OpFNegate": _Opcode("f", "", "operator", "-"),       "OpLogicalNot": _Opcode("b", "", "operator", "!"),
+    **{f"Op{name}": _Opcode(source, target, "cast") for source, target, name in (
+        ("s", "f", "ConvertSToF"), ("u", "f", "ConvertUToF"), ("f", "s", "ConvertFToS"), ("f", "u", "ConvertFToU"),
+        ("f", "f", "FConvert"), ("s", "s", "SConvert"), ("u", "u", "UConvert"))},
+    "OpSelect": _Opcode("bxx", "equal", "call", "select"), "OpDot": _Opcode("ff", "equal", "call", "dot"),
+    "OpExtInst": _Opcode("", "", "call"),         # its name is an operand
+    "OpConstant": _Opcode("n", "i", "cast"),      # the literal of a float would be its bits
+    "OpCopyObject": _Opcode("x", "", "same"),               "OpLoad": _Opcode("&-*", "", "same"),
+    "OpCompositeExtract": _Opcode("xn*", "", "extract"),    "OpUndef": _Opcode("", "", "undefined"),
+    "OpCompositeConstruct": _Opcode("x*", "component", "construct"),
+    "__truncate": _Opcode("-x", "component", "cast"),       # $$T %id $$S %value: the first components
+}
+_EFFECTS = {
+    "OpStore": _Opcode("&x-*", "equal", "store"),
+    "OpMemoryBarrier": _Opcode("-*", "", "call", "AllMemoryBarrier"),   # it may be of a smaller scope and less memory
+}
+_WITHOUT_EFFECT = ("OpNop", "OpName", "OpCapability", "OpExtension")
+_SEMANTICS = {"None": 0, "Relaxed": 0, "Acquire": 2, "Release": 4, "AcquireRelease": 8, "SequentiallyConsistent": 16,
+              "UniformMemory": 0x40, "SubgroupMemory": 0x80, "WorkgroupMemory": 0x100, "CrossWorkgroupMemory": 0x200,
+              "AtomicCounterMemory": 0x400, "ImageMemory": 0x800}
+_SCOPES = {"CrossDevice": 0, "Device": 1, "Workgroup": 2, "Subgroup": 3, "Invocation": 4, "QueueFamily": 5}
+_NUMBERS = {**{f"MemorySemantics{name}": value for name, value in _SEMANTICS.items()},
+            **{f"Scope{name}": value for name, value in _SCOPES.items()}}
+# fmt: on
 
 
 # --- Types, after the check ---------------------------------------------------------------------------
 
 
-def _shape(kind: Type) -> tuple[Type, tuple[object, ...]]:
-    """The type of the components, and how many there are."""
-    if isinstance(kind, VectorType):
-        return kind.element, (kind.count,)
-    return (kind.element, (kind.rows, kind.columns)) if isinstance(kind, MatrixType) else (kind, ())
-
-
-def _refuse(scope: Scope, code: str, node: ast.Expression, reason: str) -> None:
-    if node.type is not ERROR:
-        scope.checker.error("E9003", f"'{code}' with '{node.type}' is not supported: {reason}", node.span)
-
-
 def _is_of(kind: Type, letter: str) -> bool:
     """Whether the components are of a kind. A type parameter may be one of floats, or of whole numbers."""
-    component, _ = _shape(kind)
+    component = element_of(kind)
     if isinstance(component, ScalarType):
         return _KINDS[letter][1](component)
     return letter in "fi" and kind.abstract
 
 
-def _require_kind(code: str, node: ast.Expression, letter: str, scope: Scope, wanted: Type) -> None:
-    if letter in _KINDS and not _is_of(node.type, letter):
-        _refuse(scope, code, node, f"it takes {_KINDS[letter][0]}")
+def _has_bits(kind: Type, wanted: Type) -> bool:
+    component, other = element_of(kind), element_of(wanted)
+    if component != other and getattr(component, "bits", 0) != getattr(other, "bits", 1):
+        return False
+    return extents_of(kind) == extents_of(wanted)
 
 
-def _require_result(code: str, node: ast.Expression, letter: str, scope: Scope, wanted: Type) -> None:
-    if not _is_of(wanted, letter):
-        _refuse(scope, code, node, f"the result is a '{wanted}'")
+def _compare(scope: Scope, instruction: _Instruction, wanted: Type) -> None:
+    """Compare the types of the operands and of the value; `wanted` is the type of the result."""
+    opcode = instruction.opcode
+    pairs = list(zip(instruction.nodes, opcode.operands))
+    first = next((node.type for node, letter in pairs if letter != "b"), ERROR)
 
+    def require(fits: bool, node: ast.Expression, reason: str = f"the result is a '{wanted}'") -> None:
+        if not fits and node.type is not ERROR:
+            message = f"'{instruction.code.word}' with '{node.type}' is not supported: {reason}"
+            scope.checker.error("E9003", message, node.span)
 
-def _require_bits(code: str, node: ast.Expression, scope: Scope, wanted: Type) -> None:
-    (component, count), (other, wanted_count) = _shape(node.type), _shape(wanted)
-    alike = (
-        (component, other)
-        if component == other
-        else (getattr(component, "bits", 0), getattr(other, "bits", 1))
-    )
-    if count != wanted_count or alike[0] != alike[1]:
-        _refuse(scope, code, node, f"the result is a '{wanted}'")
-
-
-def _require_equal(
-    code: str, left: ast.Expression, right: ast.Expression, scope: Scope, wanted: Type
-) -> None:
-    if left.type != right.type and left.type is not ERROR:
-        _refuse(scope, code, right, f"the other operand is a '{left.type}'")
-
-
-def _require_component(code: str, node: ast.Expression, scope: Scope, wanted: Type) -> None:
-    if _shape(node.type)[0] != _shape(wanted)[0]:
-        _refuse(scope, code, node, f"the result is a '{wanted}'")
-
-
-def _require_type(code: str, value: ast.Expression, scope: Scope, wanted: Type) -> None:
-    if value.type != wanted:
-        _refuse(scope, code, value, f"the result is a '{wanted}'")
+    for node, letter in pairs:
+        if letter in _KINDS:
+            require(_is_of(node.type, letter), node, f"it takes {_KINDS[letter][0]}")
+        if opcode.rule == "equal" and letter != "b" and first is not ERROR:
+            require(node.type == first, node, f"the other operand is a '{first}'")
+        elif opcode.rule == "bits":
+            require(_has_bits(node.type, wanted), node)
+        elif opcode.rule == "component":
+            require(element_of(node.type) == element_of(wanted), node)
+        elif opcode.rule in _KINDS:
+            require(_is_of(wanted, opcode.rule), node)
+    if instruction.variable is not None and instruction.value is not None:
+        require(instruction.value.type == wanted, instruction.value)

@@ -8,7 +8,7 @@ Operands are brought to their common type. None where a type is not builtin, or 
 from __future__ import annotations
 
 from slangrad.check.calls.coerce import commit, plan, stripped
-from slangrad.check.calls.convert import arithmetic_type, bool_like, common_type, is_builtin_parameter
+from slangrad.check.calls.convert import arithmetic_type, common_type, is_builtin_parameter
 from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.types import (
@@ -77,7 +77,7 @@ def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: 
     common = _operand_type(scope, operator, operands)
     if common is None:
         return None
-    return common, common, bool_like(common) if operator in COMPARISONS | EQUALITIES else common
+    return common, common, with_element(common, BOOL) if operator in COMPARISONS | EQUALITIES else common
 
 
 def _is_builtin(scope: Scope, kind: Type) -> bool:

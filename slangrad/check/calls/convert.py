@@ -48,9 +48,8 @@ from slangrad.check.model.types import (
     Type,
     VectorType,
     element_of,
+    extents_of,
     is_pack,
-    matrix,
-    vector,
     with_element,
 )
 from slangrad.check.model.values import Value
@@ -245,7 +244,7 @@ def _shape_cost(source: Type, target: Type) -> tuple[str, int] | None:
     """The kind of conversion between shapes, and its cost; None where there is none."""
     if not isinstance(source, (VectorType, MatrixType)):
         return "splat" if isinstance(target, (VectorType, MatrixType)) else "numeric", splat_cost(target)
-    extents = _extents(source), _extents(target)
+    extents = extents_of(source), extents_of(target)
     if isinstance(target, (VectorType, MatrixType)):
         pairs = list(zip(*extents)) if type(source) is type(target) else []
         if pairs and all(same_value(*pair) for pair in pairs):
@@ -257,12 +256,6 @@ def _shape_cost(source: Type, target: Type) -> tuple[str, int] | None:
     if isinstance(source, VectorType) and source.count == 1:  # the first component
         return "truncate", SPLAT
     return None if target is BOOL else ("truncate", 2 * TRUNCATION)
-
-
-def _extents(kind: Type) -> tuple[Value, ...]:
-    if isinstance(kind, MatrixType):
-        return kind.rows, kind.columns
-    return (kind.count,) if isinstance(kind, VectorType) else ()
 
 
 def splat_cost(target: Type) -> int:
@@ -426,7 +419,7 @@ def _common_shape(left: Type, right: Type) -> Type | None:
         return left
     if type(left) is not type(right):
         return None
-    if all(map(same_value, _extents(left), _extents(right))):
+    if all(map(same_value, extents_of(left), extents_of(right))):
         return left
     if isinstance(left, VectorType) and left.count == 1:
         return right
@@ -443,12 +436,3 @@ def _one_way(checker: Checker, left: Type, right: Type) -> Type | None:
 def arithmetic_type(kind: Type) -> Type:
     """Arithmetic on bools is done on ints."""
     return with_element(kind, INT) if element_of(kind) is BOOL else kind
-
-
-def bool_like(kind: Type) -> Type:
-    """The type of a comparison of two values of `kind`."""
-    if isinstance(kind, VectorType):
-        return vector(BOOL, kind.count)
-    if isinstance(kind, MatrixType):
-        return matrix(BOOL, kind.rows, kind.columns)
-    return BOOL

@@ -19,7 +19,6 @@ from slangrad.check.calls.builtin_operators import (
 from slangrad.check.calls.candidates import Match
 from slangrad.check.calls.coerce import coerce, commit, shown_type, stripped
 from slangrad.check.calls.convert import (
-    bool_like,
     common_type,
     convert,
     is_builtin_parameter,
@@ -53,11 +52,11 @@ from slangrad.check.model.types import (
     VectorType,
     element_of,
     pointer,
-    stored,
     unstored,
+    with_element,
 )
 from slangrad.check.names.members import CALLABLE, value_member
-from slangrad.check.names.memory_rules import rules_of_place
+from slangrad.check.names.memory_rules import in_memory
 from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope, levels
 from slangrad.syntax import ast
@@ -107,7 +106,7 @@ def _address(scope: Scope, node: ast.Unary) -> Type:
     if kind is ERROR:
         return ERROR
     node.ref = checked.AddressOf(node.operand)
-    return pointer(stored(value_type(node.operand), rules_of_place(scope.checker, node.operand)))
+    return pointer(in_memory(scope.checker, value_type(node.operand), node.operand))
 
 
 def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type:
@@ -455,7 +454,11 @@ def _select(scope: Scope, node: ast.Conditional, common: VectorType) -> Type:
     assert isinstance(condition, VectorType)
     if not same_value(condition.count, common.count):
         return scope.checker.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
-    for part, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
+    for part, kind in (
+        (node.condition, with_element(common, BOOL)),
+        (node.then, common),
+        (node.otherwise, common),
+    ):
         coerce(scope, part, kind, "this operand")
     node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))
     return common

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from slangrad.base.prints import shaped_name
 from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
@@ -105,6 +106,12 @@ def has_short_names(element: Type) -> bool:
     return isinstance(element, ScalarType) and element not in SMALL_FLOATS
 
 
+def _shaped_name(t: VectorType | MatrixType) -> str:
+    extents = extents_of(t)
+    is_short = has_short_names(t.element) and all(isinstance(size, int) for size in extents)
+    return shaped_name(str(t.element), extents, is_short)
+
+
 # --- Types with parts ---------------------------------------------------------------------------------
 
 
@@ -114,9 +121,7 @@ class VectorType(Type):
     count: Value
 
     def __str__(self) -> str:
-        if isinstance(self.count, int) and has_short_names(self.element):
-            return f"{self.element}{self.count}"
-        return f"vector<{self.element}, {self.count}>"
+        return _shaped_name(self)
 
 
 @record
@@ -128,9 +133,7 @@ class MatrixType(Type):
     columns: Value
 
     def __str__(self) -> str:
-        if has_short_names(self.element) and isinstance(self.rows, int) and isinstance(self.columns, int):
-            return f"{self.element}{self.rows}x{self.columns}"
-        return f"matrix<{self.element}, {self.rows}, {self.columns}>"
+        return _shaped_name(self)
 
 
 @record
@@ -159,6 +162,7 @@ class Stored(Type):
 
     element: Type
     rules: str  # a layout, an order of matrices, or both: "std140 columns"
+    layout: ParameterType | None  # a generic parameter that will be the layout
 
     def __str__(self) -> str:
         return self.around(str(self.element))
@@ -167,8 +171,9 @@ class Stored(Type):
         """As an argument of a generic type is written."""
         words = self.rules.split()
         order = "".join(f"{word} " for word, name in ORDERS.items() if name in words)
-        behind = "".join(f", {word}" for word, name in LAYOUTS.items() if name in words)
-        return f"{order}{element}{behind}"
+        behind = [word for word, name in LAYOUTS.items() if name in words]
+        behind += [] if self.layout is None else [str(self.layout)]
+        return order + ", ".join((element, *behind))
 
 
 ORDERS = {"row_major": "rows", "column_major": "columns"}
@@ -338,10 +343,14 @@ def pointer(element: Type) -> PointerType:
     return _intern(PointerType, element)
 
 
-def stored(element: Type, rules: str) -> Type:
-    """`element` by rules; its own rules about the same subject stay."""
+def stored(element: Type, rules: str, layout: Type | None = None) -> Type:
+    """`element` by rules, and by a layout; its own rules about the same subject stay."""
+    if isinstance(layout, StructType):
+        return stored(element, join_rules(LAYOUTS.get(layout.declaration.name, ""), rules))
     if isinstance(element, Stored):
-        rules, element = join_rules(element.rules, rules), element.element
+        rules, layout, element = join_rules(element.rules, rules), element.layout or layout, element.element
+    if has_layout(rules):
+        layout = None
     while isinstance(element, ArrayType) and isinstance(element.element, Stored):
         rules = join_rules(element.element.rules, rules)
         element = array(element.element.element, element.count)
@@ -350,7 +359,17 @@ def stored(element: Type, rules: str) -> Type:
         inner = inner.element
     if not isinstance(inner, MatrixType) and not inner.abstract:
         rules = " ".join(word for word in rules.split() if word not in ORDERS.values())
-    return _intern(Stored, element, rules) if rules else element
+    return _intern(Stored, element, rules, layout) if rules or layout is not None else element
+
+
+def has_layout(rules: str) -> bool:
+    """Whether rules state a layout."""
+    return any(word in LAYOUTS.values() for word in rules.split())
+
+
+def layout_of(rules: str) -> str:
+    """The name of the layout that rules state, of the default one if they state none."""
+    return next((name for name, word in LAYOUTS.items() if word in rules.split()), LIKE_C[1])
 
 
 def array_of(element: Type, count: Value | None) -> Type:
@@ -360,7 +379,7 @@ def array_of(element: Type, count: Value | None) -> Type:
 
 def join_rules(inner: str, outer: str) -> str:
     """Rules of a part within other rules: each is about layouts or about matrices."""
-    about = [[word for word in side.split() if (word in LAYOUTS.values()) is layout] for layout in (True, False)
+    about = [[word for word in side.split() if has_layout(word) is layout] for layout in (True, False)
              for side in (inner, outer)]  # fmt: skip
     return " ".join((*(about[0] or about[1]), *(about[2] or about[3])))
 
@@ -535,6 +554,13 @@ def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
 def element_of(kind: Type) -> Type:
     """The scalar inside a vector or matrix; the type itself otherwise."""
     return kind.element if isinstance(kind, (VectorType, MatrixType)) else kind
+
+
+def extents_of(kind: Type) -> tuple[Value, ...]:
+    """The sizes of a vector or matrix; () for other types."""
+    if isinstance(kind, MatrixType):
+        return kind.rows, kind.columns
+    return (kind.count,) if isinstance(kind, VectorType) else ()
 
 
 def with_element(kind: Type, element: Type) -> Type:

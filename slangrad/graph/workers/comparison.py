@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha1
 from math import prod
 from typing import TYPE_CHECKING
@@ -126,24 +127,36 @@ def digest_of(tensor: spy.Tensor) -> str:
     return sha1(np.ascontiguousarray(tensor.to_numpy()).data).hexdigest()
 
 
+@dataclass(slots=True)
+class Comparison:
+    """Of a step. `failed_save`: the step whose checkpoint was not written, as all workers know at the end of this one;
+    0 for none."""
+
+    failed_save: int
+
+
 @contextmanager
 def compared_step(
-    mesh: Mesh, parts: Callable[[], Iterable[PlanPart]], begun: Callable[[Pending], None] | None = None
-) -> Iterator[None]:
+    mesh: Mesh,
+    parts: Callable[[], Iterable[PlanPart]],
+    failed_save: int = 0,
+    begun: Callable[[Pending], None] | None = None,
+) -> Iterator[Comparison]:
     """Around a step that `Watch.begin` has noted. WorkerLost at its end, on all workers, where one made another step
-    than the others: its `parts` say how. The exchange of 16 bytes is under way while the step runs; `begun` gets it."""
-    watch = mesh.watch
+    than the others: its `parts` say how. The exchange of 24 bytes is under way while the step runs; `begun` gets it.
+    `failed_save`: that of this worker."""
+    watch, comparison = mesh.watch, Comparison(failed_save)
     if watch is None or mesh.all_workers is None:
-        yield
+        yield comparison
         return
-    largest = np.array([watch.checksum, -watch.checksum])
-    comparison = mesh.all_workers.start(Collective("all_reduce", ALL, "max", mesh), None, largest)
+    largest = np.array([watch.checksum, -watch.checksum, failed_save])
+    pending = mesh.all_workers.start(Collective("all_reduce", ALL, "max", mesh), None, largest)
     if begun is not None:
-        begun(comparison)
-    yield
-    comparison.wait()
-    if largest.sum():
+        begun(pending)
+    yield comparison
+    pending.wait()
+    if largest[:2].sum():
         history = watch.history
         left = left_part(watch.left)
         watch.agree(history, parts=lambda: [call_part("a step"), left, *parts(), steps_part(history)])
-    watch.left = ""
+    watch.left, comparison.failed_save = "", int(largest[2])

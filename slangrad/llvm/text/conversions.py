@@ -11,55 +11,66 @@ from __future__ import annotations
 
 from struct import pack, unpack
 
-from slangrad.ir.data.small_floats import FORMATS, bits_of_small
+from slangrad.ir.data.small_floats import FORMATS, SmallFormat, bits_of_small
 from slangrad.ir.data.types import BF16, E4M3, E5M2, F16, F32, F64, SMALL_FLOATS, Scalar
 from slangrad.llvm.text.type_names import scalar_name
 from slangrad.llvm.text.writer import Writer
 
-# 65520 and more is infinite; below 2^-14 a float addition rounds at the half's last bit; else integers round.
-_HALF_OF_FLOAT = """
+# Below the least normal number a float addition rounds at the last bit of the small one; else integers round.
+_BITS_OF_FLOAT = """
     %bits = bitcast {float} %x to {i32}
     %magnitude = and {i32} %bits, [i32 2147483647]
-    %sign = lshr {i32} %bits, [i32 16]
-    %sign_bit = and {i32} %sign, [i32 32768]
+    %sign = lshr {i32} %bits, [i32 shift]
+    %sign_bit = and {i32} %sign, [i32 sign]
     %positive = bitcast {i32} %magnitude to {float}
-    %aligned = fadd {float} %positive, [float 0.5]
+    %aligned = fadd {float} %positive, [float align]
     %small_bits = bitcast {float} %aligned to {i32}
-    %small = sub {i32} %small_bits, [i32 1056964608]
-    %odd_bit = lshr {i32} %magnitude, [i32 13]
+    %small = sub {i32} %small_bits, [i32 align_bits]
+    %odd_bit = lshr {i32} %magnitude, [i32 dropped]
     %odd = and {i32} %odd_bit, [i32 1]
-    %up = add {i32} %odd, [i32 -939520001]
+    %up = add {i32} %odd, [i32 up]
     %rounded = add {i32} %magnitude, %up
-    %normal = lshr {i32} %rounded, [i32 13]
-    %is_small = icmp ult {i32} %magnitude, [i32 947912704]
+    %normal = lshr {i32} %rounded, [i32 dropped]
+    %is_small = icmp ult {i32} %magnitude, [i32 least]
     %finite = select {i1} %is_small, {i32} %small, {i32} %normal
-    %is_large = icmp ugt {i32} %magnitude, [i32 1199570943]
-    %limited = select {i1} %is_large, {i32} [i32 31744], {i32} %finite
+    %is_large = icmp ugt {i32} %magnitude, [i32 greatest]
+    %limited = select {i1} %is_large, {i32} [i32 most], {i32} %finite
     %is_nan = icmp ugt {i32} %magnitude, [i32 2139095040]
-    %unsigned = select {i1} %is_nan, {i32} [i32 32256], {i32} %limited
+    %unsigned = select {i1} %is_nan, {i32} [i32 nan], {i32} %limited
     %signed = or {i32} %unsigned, %sign_bit
-    %short = trunc {i32} %signed to {i16}
-    %r = bitcast {i16} %short to {half}
+    %r = trunc {i32} %signed to {bits}
 """
-_FLOAT_OF_HALF = """
-    %bits = bitcast {half} %x to {i16}
-    %wide = zext {i16} %bits to {i32}
-    %magnitude = and {i32} %wide, [i32 32767]
-    %sign = and {i32} %wide, [i32 32768]
-    %sign_bit = shl {i32} %sign, [i32 16]
-    %shifted = shl {i32} %magnitude, [i32 13]
-    %normal = add {i32} %shifted, [i32 939524096]
-    %special = or {i32} %shifted, [i32 2139095040]
+_FLOAT_OF_BITS = """
+    %wide = zext {bits} %x to {i32}
+    %magnitude = and {i32} %wide, [i32 rest]
+    %sign = and {i32} %wide, [i32 sign]
+    %sign_bit = shl {i32} %sign, [i32 shift]
+    %shifted = shl {i32} %magnitude, [i32 dropped]
+    %normal = add {i32} %shifted, [i32 bias]
     %scaled = sitofp {i32} %magnitude to {float}
-    %small = fmul {float} %scaled, [float 0x3E70000000000000]
+    %small = fmul {float} %scaled, [float unit]
     %small_bits = bitcast {float} %small to {i32}
-    %is_small = icmp ult {i32} %magnitude, [i32 1024]
+    %is_small = icmp ult {i32} %magnitude, [i32 first]
     %finite = select {i1} %is_small, {i32} %small_bits, {i32} %normal
-    %is_special = icmp ugt {i32} %magnitude, [i32 31743]
-    %unsigned = select {i1} %is_special, {i32} %special, {i32} %finite
+    SPECIAL
     %signed = or {i32} %unsigned, %sign_bit
     %r = bitcast {i32} %signed to {float}
 """
+_FLOAT_OF_HALF = _FLOAT_OF_BITS.replace(
+    "SPECIAL",
+    """
+    %special = or {i32} %shifted, [i32 2139095040]
+    %is_special = icmp ugt {i32} %magnitude, [i32 31743]
+    %unsigned = select {i1} %is_special, {i32} %special, {i32} %finite
+""",
+)
+_FLOAT_OF_E4M3 = _FLOAT_OF_BITS.replace(
+    "SPECIAL",
+    """
+    %is_nan = icmp eq {i32} %magnitude, [i32 127]
+    %unsigned = select {i1} %is_nan, {i32} [i32 2143289344], {i32} %finite
+""",
+)
 # One half as float: LLVM loads it into a register that keeps its other lanes, so code would wait for what was there.
 _FLOAT_OF_ONE_HALF = """
     %first = insertelement <8 x half> poison, half %x, i64 0
@@ -102,46 +113,6 @@ _FLOAT_OF_BF16 = """
     %word = shl {i32} %wide, [i32 16]
     %r = bitcast {i32} %word to {float}
 """
-_BYTE_OF_FLOAT = """
-    %bits = bitcast {float} %x to {i32}
-    %magnitude = and {i32} %bits, [i32 2147483647]
-    %sign = lshr {i32} %bits, [i32 24]
-    %sign_bit = and {i32} %sign, [i32 128]
-    %positive = bitcast {i32} %magnitude to {float}
-    %aligned = fadd {float} %positive, [float ALIGN]
-    %small_bits = bitcast {float} %aligned to {i32}
-    %small = sub {i32} %small_bits, [i32 ALIGN_BITS]
-    %odd_bit = lshr {i32} %magnitude, [i32 DROPPED]
-    %odd = and {i32} %odd_bit, [i32 1]
-    %up = add {i32} %odd, [i32 UP]
-    %rounded = add {i32} %magnitude, %up
-    %normal = lshr {i32} %rounded, [i32 DROPPED]
-    %is_small = icmp ult {i32} %magnitude, [i32 LEAST]
-    %finite = select {i1} %is_small, {i32} %small, {i32} %normal
-    %is_large = icmp ugt {i32} %magnitude, [i32 GREATEST]
-    %limited = select {i1} %is_large, {i32} [i32 MOST], {i32} %finite
-    %is_nan = icmp ugt {i32} %magnitude, [i32 2139095040]
-    %unsigned = select {i1} %is_nan, {i32} [i32 NAN], {i32} %limited
-    %signed = or {i32} %unsigned, %sign_bit
-    %r = trunc {i32} %signed to {i8}
-"""
-_FLOAT_OF_E4M3 = """
-    %wide = zext {i8} %x to {i32}
-    %magnitude = and {i32} %wide, [i32 127]
-    %sign = and {i32} %wide, [i32 128]
-    %sign_bit = shl {i32} %sign, [i32 24]
-    %shifted = shl {i32} %magnitude, [i32 20]
-    %normal = add {i32} %shifted, [i32 1006632960]
-    %scaled = sitofp {i32} %magnitude to {float}
-    %small = fmul {float} %scaled, [float 0x3F60000000000000]
-    %small_bits = bitcast {float} %small to {i32}
-    %is_small = icmp ult {i32} %magnitude, [i32 8]
-    %finite = select {i1} %is_small, {i32} %small_bits, {i32} %normal
-    %is_nan = icmp eq {i32} %magnitude, [i32 127]
-    %unsigned = select {i1} %is_nan, {i32} [i32 2143289344], {i32} %finite
-    %signed = or {i32} %unsigned, %sign_bit
-    %r = bitcast {i32} %signed to {float}
-"""
 _HALF_OF_E5M2 = """
     %wide = zext {i8} %x to {i16}
     %word = shl {i16} %wide, [i16 8]
@@ -149,27 +120,38 @@ _HALF_OF_E5M2 = """
 """
 
 
-def _byte_of_float(t: Scalar) -> str:
-    form = FORMATS[t]
+def _constants(t: Scalar, form: SmallFormat, most: int) -> dict[str, str]:
+    """Of the templates between floats and bits: numbers beyond `form.greatest` get the bits `most`."""
     dropped = 23 - form.fraction
     least_unit = form.least_exponent - form.fraction
     words = {
-        "ALIGN_BITS": (least_unit + 23 + 127) << 23,
-        "ALIGN": 2.0 ** (least_unit + 23),
-        "DROPPED": dropped,
-        "UP": (1 << (dropped - 1)) - 1 - ((127 - form.bias) << 23),
-        "LEAST": (form.least_exponent + 127) << 23,
-        "GREATEST": unpack("<I", pack("<f", form.greatest))[0],
-        "MOST": bits_of_small(t, form.greatest),
-        "NAN": form.nan,
+        "shift": 32 - t.bits,
+        "sign": 1 << (t.bits - 1),
+        "rest": (1 << (t.bits - 1)) - 1,
+        "bias": (127 - form.bias) << 23,
+        "first": 1 << form.fraction,
+        "align_bits": (least_unit + 23 + 127) << 23,
+        "align": 2.0 ** (least_unit + 23),
+        "unit": f"0x{(least_unit + 1023) << 52:016X}",
+        "dropped": dropped,
+        "up": (1 << (dropped - 1)) - 1 - ((127 - form.bias) << 23),
+        "least": (form.least_exponent + 127) << 23,
+        "greatest": unpack("<I", pack("<f", form.greatest))[0],
+        "most": most,
+        "nan": form.nan,
     }
-    text = _BYTE_OF_FLOAT
-    for word, value in words.items():
-        text = text.replace(word, str(value))
-    return text
+    return {name: str(word) for name, word in words.items()}
 
 
-_OF_FLOAT = {BF16: _BF16_OF_FLOAT, E4M3: _byte_of_float(E4M3), E5M2: _byte_of_float(E5M2)}
+_CONSTANTS = {
+    F16: _constants(F16, SmallFormat(10, 15, 65519.99609375, 0x7E00), most=0x7C00),  # the next is infinite
+    **{t: _constants(t, FORMATS[t], bits_of_small(t, FORMATS[t].greatest)) for t in (E4M3, E5M2)},
+}
+
+
+def _of_bits(w: Writer, template: str, t: Scalar, type_name: str, x: str) -> str:
+    types = {**_CONSTANTS[t], "T": type_name, "bits": like(type_name, f"i{t.bits}")}
+    return w.expand(template, types, {"x": x})
 
 
 def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_type: str, x: str) -> str:
@@ -187,7 +169,9 @@ def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_
     if target in SMALL_FLOATS:
         float_type = like(source_type, "float")
         value = convert(w, source, F32, source_type, float_type, x)
-        return w.expand(_OF_FLOAT[target], {"T": float_type}, {"x": value})
+        if target is BF16:
+            return w.expand(_BF16_OF_FLOAT, {"T": float_type}, {"x": value})
+        return _of_bits(w, _BITS_OF_FLOAT, target, float_type, value)
     if target.kind == "bool":
         return w.expand(_truth(source), types, operands)
     if target is F16:
@@ -228,21 +212,27 @@ def _to_half(w: Writer, source: Scalar, source_type: str, x: str) -> str:
 def extend_half(w: Writer, half_type: str, x: str) -> str:
     """A half as float, exactly."""
     native = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
-    template = native if w.features.half else _FLOAT_OF_HALF
-    return w.expand(template, {"T": half_type}, {"x": x})
+    if w.features.half:
+        return w.expand(native, {"T": half_type}, {"x": x})
+    bits = w.expand("%r = bitcast {half} %x to {i16}", {"T": half_type}, {"x": x})
+    return _of_bits(w, _FLOAT_OF_HALF, F16, like(half_type, "i16"), bits)
 
 
 def _extend_small(w: Writer, source: Scalar, type_name: str, x: str) -> str:
     if source is E5M2:  # the upper half of a half
         half = w.expand(_HALF_OF_E5M2, {"T": type_name}, {"x": x})
         return extend_half(w, like(type_name, "half"), half)
-    return w.expand(_FLOAT_OF_BF16 if source is BF16 else _FLOAT_OF_E4M3, {"T": type_name}, {"x": x})
+    if source is E4M3:
+        return _of_bits(w, _FLOAT_OF_E4M3, E4M3, type_name, x)
+    return w.expand(_FLOAT_OF_BF16, {"T": type_name}, {"x": x})
 
 
 def round_to_half(w: Writer, float_type: str, x: str) -> str:
     """A float as half, ties to even."""
-    template = "%r = fptrunc {float} %x to {half}" if w.features.half else _HALF_OF_FLOAT
-    return w.expand(template, {"T": float_type}, {"x": x})
+    if w.features.half:
+        return w.expand("%r = fptrunc {float} %x to {half}", {"T": float_type}, {"x": x})
+    bits = _of_bits(w, _BITS_OF_FLOAT, F16, float_type, x)
+    return w.expand("%r = bitcast {i16} %x to {half}", {"T": float_type}, {"x": bits})
 
 
 def like(type_name: str, scalar: str) -> str:

@@ -12,12 +12,12 @@ from slangrad.check.model.types import (
     FLOAT,
     INT,
     EnumType,
-    MatrixType,
     ParameterType,
     PointerType,
     ScalarType,
     Type,
     VectorType,
+    element_of,
 )
 from slangrad.marshal.containers.arrays import ArrayMarshal
 from slangrad.marshal.errors import BoundVariableException
@@ -57,7 +57,7 @@ class NumberMarshal(Marshal):
             return [Way(wanted, 0)] if self.kind is int and not wanted.abstract else []
         if isinstance(wanted, EnumType):
             return [Way(wanted, 0, cost=1)] if self.kind is int else []
-        element = wanted.element if isinstance(wanted, (VectorType, MatrixType)) else wanted
+        element = element_of(wanted)
         fits = isinstance(element, ScalarType) and element.kind in _GOES_TO[self.kind]
         return [Way(wanted, 0, cost=int(element is not wanted))] if fits and not wanted.abstract else []
 

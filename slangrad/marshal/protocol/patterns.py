@@ -25,6 +25,7 @@ from slangrad.check.model.types import (
     Type,
     VectorType,
     array,
+    element_of,
     matrix,
     pointer,
     vector,
@@ -75,7 +76,7 @@ def converts(source: Type, target: Type) -> bool:
     """Whether numbers of one type become numbers of the other: one by one, or a scalar for all components."""
     if isinstance(source, ScalarType):
         return isinstance(target, (ScalarType, VectorType, MatrixType)) and isinstance(
-            _component(target), ScalarType
+            element_of(target), ScalarType
         )
     if isinstance(source, VectorType) and isinstance(target, VectorType):
         same = source.count == target.count
@@ -83,11 +84,7 @@ def converts(source: Type, target: Type) -> bool:
         same = (source.rows, source.columns) == (target.rows, target.columns)
     else:
         return False
-    return same and all(isinstance(_component(t), ScalarType) for t in (source, target))
-
-
-def _component(t: Type) -> Type:
-    return t.element if isinstance(t, (VectorType, MatrixType)) else t
+    return same and all(isinstance(element_of(t), ScalarType) for t in (source, target))
 
 
 def from_elements(pattern: Type, element: Type) -> Iterator[Type]:

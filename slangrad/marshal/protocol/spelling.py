@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.page_words import rooted
+from slangrad.base.prints import shaped_name
 from slangrad.check.model.types import (
     ArrayType,
     MatrixType,
@@ -22,6 +23,7 @@ from slangrad.check.model.types import (
     Tuple,
     Type,
     VectorType,
+    extents_of,
     nominal_name,
 )
 from slangrad.marshal.errors import CallError
@@ -48,45 +50,30 @@ def spell_differential(t: Type) -> str:
     return f"{spell_on_page(t)}.Differential"
 
 
-def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
-    if isinstance(t, PointerType):
-        element = _spell(t.element, named)
-        return f"Ptr<{element}>" if isinstance(t.element, Stored) else f"{element}*"
-    if isinstance(t, Stored):
-        return t.around(_spell(t.element, named))
-    if isinstance(t, ArrayType):
-        return f"{_spell(t.element, named)}[{'' if t.count is None else t.count}]"
-    if isinstance(t, Nominal):
-        arguments = [
-            _spell(argument, named) if isinstance(argument, Type) else str(argument)
-            for argument in t.arguments
-        ]
-        return named(t, namespaces_of(t.declaration) + nominal_name(t.declaration, tuple(arguments)))
-    return str(t)
-
-
 def full_name(t: object) -> str:
-    """A type, or a value among generic arguments, as Slang writes it."""
-    if isinstance(t, VectorType):
-        return f"vector<{full_name(t.element)},{t.count}>"
-    if isinstance(t, MatrixType):
-        return f"matrix<{full_name(t.element)},{t.rows},{t.columns}>"
-    if isinstance(t, ArrayType):
-        return f"{full_name(t.element)}[{'' if t.count is None else t.count}]"
+    """A type, or a value among generic arguments, as reflection shows it: vectors and matrices have no short names."""
+    return _spell(t, lambda t, name: name, is_page=False)
+
+
+def _spell(t: object, named: Callable[[Nominal, str], str], is_page: bool = True) -> str:
+    spell: Callable[[object], str] = lambda part: _spell(part, named, is_page)
     if isinstance(t, PointerType):
-        return f"{full_name(t.element)}*"
+        element = spell(t.element)
+        return f"Ptr<{element}>" if is_page and isinstance(t.element, Stored) else f"{element}*"
     if isinstance(t, Stored):
-        return t.around(full_name(t.element))
+        return t.around(spell(t.element))
+    if isinstance(t, ArrayType):
+        return f"{spell(t.element)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Nominal):
-        around = namespaces_of(t.declaration).replace("::", ".")
-        return around + nominal_name(t.declaration, tuple(map(_full_argument, t.arguments)))
-    if isinstance(t, Tuple):
-        return f"Tuple<{', '.join(map(full_name, t.elements))}>"
+        around = namespaces_of(t.declaration)
+        packs = (tuple(map(spell, a)) if isinstance(a, tuple) else spell(a) for a in t.arguments)
+        name = nominal_name(t.declaration, tuple(packs))
+        return named(t, (around if is_page else around.replace("::", ".")) + name)
+    if not is_page and isinstance(t, (VectorType, MatrixType)):
+        return shaped_name(spell(t.element), extents_of(t), comma=",")
+    if not is_page and isinstance(t, Tuple):
+        return f"Tuple<{', '.join(map(spell, t.elements))}>"
     return str(t)
-
-
-def _full_argument(argument: object) -> object:
-    return tuple(map(_full_argument, argument)) if isinstance(argument, tuple) else full_name(argument)
 
 
 def spell_argument(argument: object) -> str:

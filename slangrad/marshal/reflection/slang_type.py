@@ -211,10 +211,8 @@ class SlangType:
 
 def generic_arguments(t: Type) -> tuple[Any, ...]:  # types, numbers, packs
     """Types and values between the angle brackets of a type's name."""
-    if isinstance(t, checked.VectorType):
-        return (t.element, t.count)
-    if isinstance(t, checked.MatrixType):
-        return (t.element, t.rows, t.columns)
+    if isinstance(t, (checked.VectorType, checked.MatrixType)):
+        return (t.element, *checked.extents_of(t))
     return t.arguments if isinstance(t, Nominal) else ()
 
 

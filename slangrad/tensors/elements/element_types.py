@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from slangrad.base.lazy import LazyModule
+from slangrad.base.prints import shaped_name
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import (
     BF16,
@@ -273,14 +274,9 @@ def slang_name(t: Type) -> str:
     """A type as Slang writes it: float3, float[4][2], Particle."""
     if isinstance(t, Scalar):
         return SCALAR_NAMES[t]
-    if isinstance(t, Vector) and t.element in SMALL_FLOATS:
-        return f"vector<{SCALAR_NAMES[t.element]},{t.length}>"
-    if isinstance(t, Vector):
-        return f"{SCALAR_NAMES[t.element]}{t.length}"
-    if isinstance(t, Matrix) and t.element in SMALL_FLOATS:
-        return f"matrix<{SCALAR_NAMES[t.element]},{t.rows},{t.columns}>"
-    if isinstance(t, Matrix):
-        return f"{SCALAR_NAMES[t.element]}{t.rows}x{t.columns}"
+    if isinstance(t, (Vector, Matrix)):
+        extents = (t.length,) if isinstance(t, Vector) else (t.rows, t.columns)
+        return shaped_name(SCALAR_NAMES[t.element], extents, t.element not in SMALL_FLOATS, ",")
     if isinstance(t, Array):
         return f"{slang_name(t.element)}[{'' if t.length is None else t.length}]"
     if isinstance(t, Pointer):

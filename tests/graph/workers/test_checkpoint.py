@@ -275,6 +275,46 @@ def test_failures_of_one_worker_are_errors_of_all(place: Path, tmp_path: Path, e
     assert goes_on(tmp_path / "run", expected) == 2
 
 
+def train_past_a_failure(folder: Path) -> None:
+    """The save of step 20 fails, and one worker sees its end ten steps later than the other."""
+    mesh = graph.mesh("data")
+    for failing, late in (((0, 1), 1), ((0, 1), 0), ((0,), 0), ((1,), 1)):
+        go_past_a_failure(folder, mesh, mesh.rank in failing, mesh.rank == late)
+
+
+def go_past_a_failure(folder: Path, mesh: Mesh, fails: bool, is_late: bool) -> None:
+    step, alone, ended = made(mesh), made(), Event()
+    graph.checkpoint(step, folder, every=20)
+
+    def write(steps: int, *_: Any) -> None:
+        if is_late:
+            ended.wait(60)
+        if fails:
+            step.checkpoints._failed = steps, OSError(errno.ENOSPC, "No space left on device")
+
+    step.checkpoints._write = write
+    errors = []
+    for i in range(39):
+        if i == 30:
+            ended.set()
+        try:
+            value = step(rows_of(mesh) * (1 + i % 5))
+        except graph.GraphError as error:
+            errors.append(str(error))
+        else:
+            np.testing.assert_allclose(value, alone(X * (1 + i % 5)), rtol=1e-9)
+        time.sleep(0.001)
+    (message,) = errors
+    own = "No space left on device" if fails else "see the error of another worker"
+    assert "E1049" in message and "checkpoint of step 20 in " in message and own in message
+    step.wait()
+
+
+def test_workers_raise_the_error_of_a_save_before_the_same_step(place: Path, tmp_path: Path) -> None:
+    """Otherwise those that catch it would make steps of different rows together."""
+    assert ended(started(place, train_past_a_failure, 2, tmp_path / "run")) == [0, 0]
+
+
 def train_with_own_folders(folder: Path, losses: list[float]) -> None:
     mesh = graph.mesh("data")
     step = made(mesh)

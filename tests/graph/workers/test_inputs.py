@@ -143,3 +143,38 @@ def test_a_mean_of_no_rows_is_that_of_numpy(partition: str | None) -> None:
         for value, w in run({"data": 2}, lambda mesh, of=of: trained(mesh, of)):
             assert np.isnan(value)
             np.testing.assert_array_equal(w, parameters()["w"])
+
+
+def normalized(p: Any, x: Any, mean: Any, variance: Any) -> Any:
+    y, mean, variance = graph.batch_norm(x @ p["w"], mean.mean(0), variance.mean(0), training=True)
+    return (np.tanh(y) ** 3).mean(), (mean, variance)
+
+
+def test_running_statistics_are_rows() -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.normal(size=(8, 3)), rng.normal(size=(3, 5))
+
+    def train(mesh: Mesh | None) -> list[np.ndarray]:
+        options: dict[str, Any] = {} if mesh is None else {"mesh": mesh}
+        step = graph.train(normalized, spy.optim.SGD({"w": w.copy()}, lr=0.1), has_aux=True, **options)
+        rows = x if mesh is None else np.split(x, mesh.workers)[mesh.rank]
+        running, results = (np.zeros(5), np.ones(5)), []
+        for _ in range(3):
+            value, running = step(rows, *(array[None] for array in running))
+            results += [np.asarray(value), *map(np.asarray, running)]
+        return results
+
+    for results in run({"data": 2}, train):
+        for result, alone in zip(results, train(None), strict=True):
+            np.testing.assert_allclose(result, alone, rtol=1e-12)
+
+    def whole(mesh: Mesh) -> object:
+        step = graph.train(
+            lambda p, x, mean: (x @ p["w"] - mean).sum(), spy.optim.SGD({"w": w.copy()}), mesh=mesh
+        )
+        with pytest.raises(graph.GraphError, match=r"shapes \(8, 5\) and \(10,\)") as caught:
+            step(np.split(x, 2)[mesh.rank], np.zeros(5))
+        return caught.value.__notes__
+
+    notes = ["note: the batch has the rows of 2 workers: (8, 3), (10,)"]
+    assert run({"data": 2}, whole) == [notes, notes]

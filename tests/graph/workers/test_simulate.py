@@ -132,12 +132,12 @@ def test_kernels_and_the_sum_of_gradients() -> None:
 
 
 def test_workers_compare_their_steps() -> None:
-    """16 bytes of all workers, from the first kernel on. One worker compares nothing."""
+    """24 bytes of all workers, from the first kernel on. One worker compares nothing."""
     alone, four = (graph.simulate(step_of(line, w=(6, 5)), X, graph.cluster(n, LINKS)) for n in (1, 4))
     assert COMPARISON not in {event.name for event in alone.events}
     comparison = four.events[0]
-    assert (comparison.name, comparison.nbytes, comparison.start) == (COMPARISON, 16, 0)
-    assert comparison.seconds == pytest.approx(1.5 * 16 / 1000)
+    assert (comparison.name, comparison.nbytes, comparison.start) == (COMPARISON, 24, 0)
+    assert comparison.seconds == pytest.approx(1.5 * 24 / 1000)
     slow = replace(LINKS, host=LINKS.host | {"all_reduce": Cost(100.0, 1000.0)})
     waits = graph.simulate(step_of(line, w=(6, 5)), X, graph.cluster(4, slow))
     count = sum(event.queue == "communication" for event in waits.events)

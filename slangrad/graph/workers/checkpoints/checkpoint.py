@@ -72,8 +72,9 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
 
     GraphError (E1049) where the folder cannot be used, or where workers have folders of their own under this path. Also
     where the newest checkpoint is damaged, or that of other parameters or another optimizer; then nothing is loaded. A
-    save that fails is a GraphError of the next step, before it is made, or of `step.wait()`. GraphError (E1043) without
-    a step. ImportError without torch. WorkerLost where another worker is gone.
+    save that fails is a GraphError of a later step, before it is made, or of `step.wait()`; all workers raise it before
+    the same step. GraphError (E1043) without a step. ImportError without torch. WorkerLost where another worker is
+    gone.
     """
     if not hasattr(step, "checkpoints"):
         message = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
@@ -110,7 +111,8 @@ class Checkpoints:
             raise self._lost(error) from error
         check_torch("checkpoint")
         self._writing: Thread | None = None
-        self._failed: tuple[int, Exception] | None = None
+        self._failed: tuple[int, Exception] | None = None  # of this worker
+        self.agreed = 0  # the step whose checkpoint was not written, as all workers know
         self._token = ""
 
     # --- reading
@@ -216,17 +218,33 @@ class Checkpoints:
         self._writing = Thread(target=self._write, args=content, daemon=True)
         self._writing.start()
 
+    @property
+    def failed_step(self) -> int:
+        """The step whose checkpoint this worker has not written, 0 for none."""
+        return 0 if self._failed is None else self._failed[0]
+
     def raise_failure(self) -> None:
-        """Before a step: the error of a save that has ended."""
-        if self._failed is not None:
-            (steps, error), self._failed = self._failed, None
-            message = f"the checkpoint of step {steps} in {self.folder} was not written: {error}"
-            raise self._explained(message, error, FOLDER) from error
+        """Before a step: the error of a save that has ended. Workers see its end at different steps, and raise it
+        before the same one: otherwise those that catch it would make different steps together."""
+        if self._mesh.all_workers is None:
+            self._raise_failed()
+        elif self.agreed:
+            if self._failed is None:  # this worker may learn it later
+                self._await(self._writing)
+            self._raise_failed()
 
     def wait(self) -> None:
         """Return when the last save has ended."""
         self._await(self._writing)
-        self.raise_failure()
+        self._raise_failed()
+
+    def _raise_failed(self) -> None:
+        failed, agreed = self._failed, self.agreed
+        self._failed, self.agreed = None, 0
+        if failed is not None or agreed:
+            steps, error = failed or (agreed, STORAGE.StorageError("see the error of another worker"))
+            message = f"the checkpoint of step {steps} in {self.folder} was not written: {error}"
+            raise self._explained(message, error, FOLDER) from error
 
     def _await(self, thread: Thread | None) -> None:
         """Return when it has ended. WorkerLost where another worker is gone or hangs, for which it would wait."""

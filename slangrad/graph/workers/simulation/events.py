@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 CALL = "call of the step"  # the time of Python beside kernels
-COMPARISON, COMPARED = "comparison of steps", 16  # the exchange of a checksum, and its bytes
+COMPARISON, COMPARED = "comparison of steps", 24  # the exchange of a checksum, and its bytes
 
 
 @dataclass(slots=True)
