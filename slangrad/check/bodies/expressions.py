@@ -72,7 +72,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.names.constants import BY_LAYOUT, known_value, size_of
 from slangrad.check.names.members import fail, follow, this_value
-from slangrad.check.names.memory_rules import is_layout, layout_named
+from slangrad.check.names.memory_rules import check_layout, is_layout
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.resolve import RULES, mark_type, refer, refer_whole
 from slangrad.check.names.scopes import Scope, enclosing_member_scope
@@ -189,7 +189,7 @@ def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
                 size_of(scope.checker, node.query + BY_LAYOUT, tuple_of((kind, layout)))
             )
             return INT
-        layout_named(scope.checker, node.layout, layout)
+        check_layout(scope.checker, node.layout, layout)
     node.ref = checked.Constant(size_of(scope.checker, node.query, kind))
     return INT
 

@@ -52,12 +52,11 @@ from slangrad.check.model.types import (
     VectorType,
     element_of,
     pointer,
-    stored,
     unstored,
     with_element,
 )
 from slangrad.check.names.members import CALLABLE, value_member
-from slangrad.check.names.memory_rules import rules_of_place
+from slangrad.check.names.memory_rules import in_memory
 from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope, levels
 from slangrad.syntax import ast
@@ -107,7 +106,7 @@ def _address(scope: Scope, node: ast.Unary) -> Type:
     if kind is ERROR:
         return ERROR
     node.ref = checked.AddressOf(node.operand)
-    return pointer(stored(value_type(node.operand), rules_of_place(scope.checker, node.operand)))
+    return pointer(in_memory(scope.checker, value_type(node.operand), node.operand))
 
 
 def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type:

@@ -51,12 +51,11 @@ from slangrad.check.model.types import (
     is_pack,
     parameter_type,
     pointer,
-    stored,
     with_element,
 )
 from slangrad.check.names import constants
 from slangrad.check.names.generic_arguments import default_argument, fits
-from slangrad.check.names.memory_rules import rules_of_place
+from slangrad.check.names.memory_rules import in_memory
 from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
@@ -177,7 +176,7 @@ def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
         return node
     address = ast.Unary(node.span, "&", node)
     address.type, address.ref = (
-        pointer(stored(node.type, rules_of_place(checker, node))),
+        pointer(in_memory(checker, node.type, node)),
         checked.AddressOf(node),
     )
     return address

@@ -33,11 +33,18 @@ from slangrad.check.model.types import (
     ParameterType,
     PointerType,
     Projection,
+    Stored,
     Tuple,
     Type,
     VectorType,
     element_of,
+    has_layout,
     is_pack,
+    layout_of,
+    nominal,
+    rules_of,
+    stored,
+    unstored,
 )
 from slangrad.check.model.values import Pack, ParameterValue, Polynomial, Value
 
@@ -69,6 +76,8 @@ class Solver:
             return self.unify_entries((pattern,), (actual,))
         if isinstance(pattern, ParameterType) and pattern.declaration in self.open:
             return self._bind_type(pattern.declaration, actual)
+        if isinstance(pattern, Stored):
+            return _unify_stored(self, pattern, actual)
         rule = _RULES.get(type(pattern))
         if pattern is actual and (rule is None or not self.open):
             return True
@@ -209,6 +218,20 @@ def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
     if pattern.declaration is not actual.declaration:
         return False
     return all(solver.unify_argument(mine, other) for mine, other in zip(pattern.arguments, actual.arguments))
+
+
+def _unify_stored(solver: Solver, pattern: Stored, actual: Type) -> bool:
+    """A type in memory; a layout that is a parameter is the one of the other type."""
+    if pattern.layout is None:
+        return pattern.rules == rules_of(actual) and solver.unify(pattern.element, unstored(actual))
+    rules = rules_of(actual)
+    layout = actual.layout if isinstance(actual, Stored) else None
+    if layout is None:
+        layout = nominal(solver.checker.standard(layout_of(rules)), ())
+    order = " ".join(word for word in rules.split() if not has_layout(word))
+    return solver.unify(pattern.element, stored(unstored(actual), order)) and solver.unify(
+        pattern.layout, layout
+    )
 
 
 def _unify_array(solver: Solver, pattern: ArrayType, actual: ArrayType) -> bool:

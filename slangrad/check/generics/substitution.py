@@ -323,7 +323,9 @@ _TYPES: dict[type, Rule] = {
         substitute_stored(checker, kind.element, substitution)
     ),
     Stored: lambda checker, kind, substitution: stored(
-        substitute_stored(checker, kind.element, substitution), kind.rules
+        substitute_stored(checker, kind.element, substitution),
+        kind.rules,
+        None if kind.layout is None else substitute(checker, kind.layout, substitution),
     ),
     Tuple: _rebuilt(tuple_of, "elements"),
     ExpandedType: _expanded,

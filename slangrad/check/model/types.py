@@ -162,6 +162,7 @@ class Stored(Type):
 
     element: Type
     rules: str  # a layout, an order of matrices, or both: "std140 columns"
+    layout: ParameterType | None  # a generic parameter that will be the layout
 
     def __str__(self) -> str:
         return self.around(str(self.element))
@@ -170,8 +171,9 @@ class Stored(Type):
         """As an argument of a generic type is written."""
         words = self.rules.split()
         order = "".join(f"{word} " for word, name in ORDERS.items() if name in words)
-        behind = "".join(f", {word}" for word, name in LAYOUTS.items() if name in words)
-        return f"{order}{element}{behind}"
+        behind = [word for word, name in LAYOUTS.items() if name in words]
+        behind += [] if self.layout is None else [str(self.layout)]
+        return order + ", ".join((element, *behind))
 
 
 ORDERS = {"row_major": "rows", "column_major": "columns"}
@@ -341,10 +343,14 @@ def pointer(element: Type) -> PointerType:
     return _intern(PointerType, element)
 
 
-def stored(element: Type, rules: str) -> Type:
-    """`element` by rules; its own rules about the same subject stay."""
+def stored(element: Type, rules: str, layout: Type | None = None) -> Type:
+    """`element` by rules, and by a layout; its own rules about the same subject stay."""
+    if isinstance(layout, StructType):
+        return stored(element, join_rules(LAYOUTS.get(layout.declaration.name, ""), rules))
     if isinstance(element, Stored):
-        rules, element = join_rules(element.rules, rules), element.element
+        rules, layout, element = join_rules(element.rules, rules), element.layout or layout, element.element
+    if has_layout(rules):
+        layout = None
     while isinstance(element, ArrayType) and isinstance(element.element, Stored):
         rules = join_rules(element.element.rules, rules)
         element = array(element.element.element, element.count)
@@ -353,7 +359,17 @@ def stored(element: Type, rules: str) -> Type:
         inner = inner.element
     if not isinstance(inner, MatrixType) and not inner.abstract:
         rules = " ".join(word for word in rules.split() if word not in ORDERS.values())
-    return _intern(Stored, element, rules) if rules else element
+    return _intern(Stored, element, rules, layout) if rules or layout is not None else element
+
+
+def has_layout(rules: str) -> bool:
+    """Whether rules state a layout."""
+    return any(word in LAYOUTS.values() for word in rules.split())
+
+
+def layout_of(rules: str) -> str:
+    """The name of the layout that rules state, of the default one if they state none."""
+    return next((name for name, word in LAYOUTS.items() if word in rules.split()), LIKE_C[1])
 
 
 def array_of(element: Type, count: Value | None) -> Type:
@@ -363,7 +379,7 @@ def array_of(element: Type, count: Value | None) -> Type:
 
 def join_rules(inner: str, outer: str) -> str:
     """Rules of a part within other rules: each is about layouts or about matrices."""
-    about = [[word for word in side.split() if (word in LAYOUTS.values()) is layout] for layout in (True, False)
+    about = [[word for word in side.split() if has_layout(word) is layout] for layout in (True, False)
              for side in (inner, outer)]  # fmt: skip
     return " ".join((*(about[0] or about[1]), *(about[2] or about[3])))
 

@@ -7,6 +7,7 @@ StructuredBuffer<S, Std140DataLayout> b;       elements are Stored(S, "std140")
 
 from __future__ import annotations
 
+from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.substitution import keeps_rules
 from slangrad.check.model import checked
 from slangrad.check.model.checker import Checker
@@ -22,14 +23,15 @@ from slangrad.check.model.types import (
     Stored,
     StructType,
     Type,
+    has_layout,
     join_rules,
-    rules_of,
     stored,
     unstored,
 )
 from slangrad.check.names.places import value_type
 from slangrad.syntax import ast
 
+LAYOUT = "IBufferDataLayout"
 KEEPING_VALUES = ("DifferentialPair", "Optional")  # of which only values are stored
 
 
@@ -75,12 +77,9 @@ def pointed(checker: Checker, node: ast.Expression, arguments: list[Entry]) -> T
 def _laid_out(checker: Checker, node: ast.Expression, kind: Type, behind: list[Entry]) -> Type:
     """A type by the rules of the layouts that stand behind it."""
     for argument in behind:
-        rules = (
-            layout_named(checker, node, argument)
-            if isinstance(argument, Type) and is_layout(argument)
-            else ""
-        )
-        kind = stored(kind, rules) if rules else kind
+        if isinstance(argument, Type) and is_layout(argument):
+            check_layout(checker, node, argument)
+            kind = stored(kind, "", argument)
     return kind
 
 
@@ -93,54 +92,64 @@ def is_layout(argument: Entry) -> bool:
     return argument.declaration.name in (*LAYOUTS, *LIKE_C)
 
 
-def layout_named(checker: Checker, node: ast.Expression, kind: Type) -> str:
-    """The rules of a layout, "" for that of C."""
+def check_layout(checker: Checker, node: ast.Expression, kind: Type) -> None:
+    """Report a type that is no layout of memory."""
     if isinstance(kind, ParameterType):
-        message = f"a layout that is a generic parameter, '{kind}', is not supported"
-        checker.error("E9004", message, node.span, "name the layout")
-    elif isinstance(kind, StructType) and is_layout(kind):
-        return LAYOUTS.get(kind.declaration.name, "")
-    elif kind is not ERROR:
+        if not any(bound.declaration is checker.standard(LAYOUT) for bound in bounds_of(checker, kind)):
+            checker.error(
+                "E0402", f"'{kind}' may be no layout of memory", node.span, f"write '{kind} : {LAYOUT}'"
+            )
+    elif not is_layout(kind) and kind is not ERROR:
         checker.error("E0402", f"'{kind}' is no layout of memory", node.span, f"for example {LIKE_C[1]}")
-    return ""
 
 
 # --- Places ---------------------------------------------------------------------------------------------
 
 
-def rules_of_place(checker: Checker, place: checked.Base) -> str:
-    """The rules for memory of a place."""
+def in_memory(checker: Checker, kind: Type, place: checked.Base) -> Type:
+    """The type of values of a place, by its rules for memory: that of the pointee of its address."""
+    return stored(kind, *_rules_of_place(checker, place))
+
+
+Rules = tuple[str, ParameterType | None]  # and a layout that is a generic parameter
+DEFAULT: Rules = ("", None)
+
+
+def _rules_of_place(checker: Checker, place: checked.Base) -> Rules:
     form = getattr(place, "ref", place)
     if isinstance(place, ast.Expression) and place.conversion and place.conversion.kind == "dereference":
         return _rules_behind(place.type)
     if isinstance(place, ast.Paren):
-        return rules_of_place(checker, place.inner)
+        return _rules_of_place(checker, place.inner)
     if isinstance(form, checked.Dereference):
         return _rules_behind(value_type(form.pointer))
     if isinstance(form, checked.Element):
         behind = value_type(form.base)
         return (
-            _rules_behind(behind) if isinstance(behind, PointerType) else rules_of_place(checker, form.base)
+            _rules_behind(behind) if isinstance(behind, PointerType) else _rules_of_place(checker, form.base)
         )
     if isinstance(form, checked.Field):
         rules_of_field: str = checker.info(form.reference.declaration).rules
-        around = rules_of_place(checker, form.base).split()
-        return join_rules(rules_of_field, " ".join(word for word in around if word in LAYOUTS.values()))
+        around, layout = _rules_of_place(checker, form.base)
+        return join_rules(rules_of_field, " ".join(filter(has_layout, around.split()))), layout
     if isinstance(form, (checked.Swizzle, checked.TupleElement)):
-        return rules_of_place(checker, form.base)
+        return _rules_of_place(checker, form.base)
     if isinstance(form, checked.SubscriptAccess):
         return _rules_of_elements(form)
     if isinstance(form, checked.Global):
-        rules: str = checker.info(form.reference.declaration).rules
-        return rules
-    return ""
+        return checker.info(form.reference.declaration).rules, None
+    return DEFAULT
 
 
-def _rules_behind(kind: Type) -> str:
-    return rules_of(kind.element) if isinstance(kind, PointerType) else ""
+def _rules_behind(kind: Type) -> Rules:
+    return _rules(kind.element) if isinstance(kind, PointerType) else DEFAULT
 
 
-def _rules_of_elements(form: checked.SubscriptAccess) -> str:
+def _rules_of_elements(form: checked.SubscriptAccess) -> Rules:
     kind = value_type(form.base) if form.base is not None else None
     keeps = isinstance(kind, Nominal) and keeps_rules(kind.declaration)
-    return rules_of(kind.inner) if keeps and isinstance(kind, Nominal) else ""
+    return _rules(kind.inner) if keeps and isinstance(kind, Nominal) else DEFAULT
+
+
+def _rules(kind: Type) -> Rules:
+    return (kind.rules, kind.layout) if isinstance(kind, Stored) else DEFAULT
