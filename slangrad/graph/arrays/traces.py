@@ -44,7 +44,7 @@ class Trace:
 
     def _kept(self, allowed: Collection[object]) -> Node | None:
         known = set(map(id, allowed))
-        living = (array for array in (made() for made in self.arrays) if array is not None)
+        living = (array for array in (reference() for reference in self.arrays) if array is not None)
         return next((array.node for array in living if id(array) not in known), None)
 
 
@@ -84,7 +84,7 @@ def tracing() -> Iterator[Trace]:
 def unknown_value(fact: str, node: Node, instead: str) -> TracedValueError:
     """The error for code that needs a value of a traced array, while it is traced or later."""
     if TRACES.trace is None:
-        made = f" made at {node.place}" if node.place else ""
-        message = f"{fact} of a traced array {node!r}{made} is not known: its function has returned"
+        origin = f" made at {node.place}" if node.place else ""
+        message = f"{fact} of a traced array {node!r}{origin} is not known: its function has returned"
         return refused("E1041", message, RETURN)
     return refused("E1041", f"{fact} of a traced array {node!r} is not known yet", instead)
