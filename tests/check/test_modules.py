@@ -112,7 +112,7 @@ def test_imports_are_looked_for_beside_the_file_that_has_them(tmp_path: Path) ->
         lib__deep__deepest="public float d() { return 4; }",
         deepest="public float other() { return 5; }",
     )
-    assert type_of(program.load_module("main"), "inside.g() + d()") == "float"
+    assert type_of(program.load_module("main"), "inside.g() + p() + b()") == "float"
 
 
 def test_what_is_not_public_stays_in_a_module_that_says_public(tmp_path: Path) -> None:
