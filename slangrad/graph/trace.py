@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import update_wrapper
-from threading import local
 from typing import Any, Generic, SupportsIndex, TypeGuard, TypeVar, Unpack
 
 import numpy as np
 
 import slangrad as spy
-from slangrad import CallError
 from slangrad.base.lazy import LazyModule
 from slangrad.base.process.warn import warn
 from slangrad.graph.arrays.array import Array, checked_type, lifted
 from slangrad.graph.arrays.captured import Counting, assumptions
 from slangrad.graph.arrays.gradient import add_all, compute_gradient, compute_tangent
+from slangrad.graph.arrays.traces import TRACES, tracing
 from slangrad.graph.arrays.trees import (
     PyTree,
     all_keys,
@@ -35,7 +33,7 @@ from slangrad.graph.arrays.trees import (
     tree_map,
 )
 from slangrad.graph.ir.devices import host_array, is_on_host
-from slangrad.graph.ir.errors import LAST_REFUSAL, GraphError, explained, refusal_behind
+from slangrad.graph.ir.errors import GraphError, explained
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input, substituted
 from slangrad.graph.ir.values import (
@@ -92,34 +90,6 @@ def results_in(tree: object) -> list[Operand]:
             message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
             raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
     return results
-
-
-class _Traces(local):
-    """How many functions are being traced by this thread."""
-
-    depth = 0
-
-
-TRACES = _Traces()
-
-
-@contextmanager
-def tracing() -> Iterator[None]:
-    """A context for tracing: called functions are parts of the traced one, also if their arguments are not traced.
-    TracedValueError for an error of NumPy, torch or Python that is due to a traced array."""
-    TRACES.depth += 1
-    try:
-        yield
-    except CallError:
-        raise
-    except (TypeError, ValueError, RuntimeError) as error:
-        refusal = refusal_behind(error)
-        if refusal is None:
-            raise
-        raise refusal from None
-    finally:
-        TRACES.depth -= 1
-        LAST_REFUSAL.error = None
 
 
 class Plans(Generic[P]):
@@ -203,7 +173,7 @@ class Jitted:
 
     def __call__(self, *args: object, **kwargs: object) -> PyTree:
         args = (*self._object, *args)
-        if TRACES.depth:
+        if TRACES.trace is not None:
             args, kwargs = tree_map(lambda leaf: lifted(leaf) if is_array(leaf) else leaf, (args, kwargs))
             return self.function(*args, **kwargs)
         call = CallArguments(args, kwargs)
@@ -243,12 +213,24 @@ class _Traced:
 
 
 def traced(function: Function, call: CallArguments) -> tuple[PyTree, list[Node], list[Node]]:
-    """The result of a function for such arguments, the inputs in their place, and the nodes of the result."""
+    """The result of a function for such arguments, the inputs in their place, and the nodes of the result. GraphError
+    (E1041) if the function keeps a traced array elsewhere."""
     inputs = inputs_of(call.arrays)
-    args, kwargs = call.of(inputs)
-    with tracing():
+    with tracing() as trace:
+        args, kwargs = call.of(inputs)
+        known = all_leaves((args, kwargs))
         result = function(*args, **kwargs)
-    return result, inputs, nodes_in(result)
+    nodes = nodes_in(result)
+    trace.refuse_kept((*known, *all_leaves(result)))  # before the copies of arguments are gone
+    del args, kwargs, known
+    result = renewed(result)
+    trace.refuse_kept()
+    return result, inputs, nodes
+
+
+def renewed(tree: PyTree) -> PyTree:
+    """A function's result with traced arrays that it does not have."""
+    return tree_map(lambda leaf: Array(leaf.node) if is_traced(leaf) else leaf, tree)
 
 
 def inputs_of(arrays: Sequence[ArrayValue]) -> list[Node]:

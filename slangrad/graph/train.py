@@ -21,6 +21,7 @@ import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.gradient import compute_gradient
+from slangrad.graph.arrays.traces import tracing
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.calls import results_of
 from slangrad.graph.ir.devices import host_array, on_device, put
@@ -42,8 +43,8 @@ from slangrad.graph.trace import (
     loss_of,
     name_of,
     nodes_in,
+    renewed,
     settings_of,
-    tracing,
     wrap_of,
 )
 from slangrad.graph.workers.bits import ConsistentPlan
@@ -270,10 +271,10 @@ class _Planned:
         self, step: Step, call: CallArguments, held: WorkerParameters, mesh: Mesh, by_cost: bool = False
     ) -> None:
         parameters, batch = held.inputs(), rows_of(call.arrays, mesh)
-        wrt = map(Array, parameters)
-        model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
         try:
-            with tracing():
+            with tracing() as trace:
+                wrt = map(Array, parameters)
+                model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
                 loss = step.loss(model, *call.of(batch))
         except GraphError as error:
             count = parts(mesh.batch_cuts, mesh.cuts)
@@ -281,8 +282,10 @@ class _Planned:
                 shapes = ", ".join(str(node.shape) for node in batch)
                 error.add_note(f"note: the batch has the rows of {count} workers: {shapes}")
             raise
-        (output, self._aux), origin = loss_of(loss, step.loss, step.has_aux), dict[Node, Node]()
-        self._has_aux, self._returned = step.has_aux, nodes_in(self._aux)
+        (output, tree), origin = loss_of(loss, step.loss, step.has_aux), dict[Node, Node]()
+        self._has_aux, self._aux, self._returned = step.has_aux, renewed(tree), nodes_in(tree)
+        del model, loss, tree
+        trace.refuse_kept()
         aux = self._returned
         gradients = compute_gradient(output, parameters, origin=origin)
         links = mesh.costs if isinstance(mesh, Cluster) else step.links

@@ -3,6 +3,7 @@
 import pickle
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from types import MappingProxyType
 from typing import Any
@@ -33,12 +34,133 @@ def test_functions_within_a_trace_may_read_its_arrays(program: Any, expected: An
     np.testing.assert_array_equal(graph.jit(program)(X), expected)
 
 
+KEPT: list[Any] = []
+
+
+class Keeper:
+    cache: Any = None
+
+    @graph.jit
+    def of(self, x: Any) -> Any:
+        self.cache = x * 2  # as later calls do not
+        return self.cache
+
+    def times(self, x: Any) -> Any:
+        return self.cache * x
+
+
+@dataclass
+class Counted:
+    w: Any
+
+    @graph.jit
+    def of(self, x: Any) -> Any:
+        self.w = self.w + 1
+        return self.w * x
+
+
+def keeper_of(x: Any) -> Keeper:
+    keeper = Keeper()
+    keeper.cache = x
+    return keeper
+
+
+def generated(x: Any) -> Any:
+    def values() -> Any:
+        yield x
+
+    KEPT.append(values())
+    next(KEPT[-1])
+    return x
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        Keeper().of,
+        Counted(W).of,
+        graph.jit(generated),
+        graph.jit(lambda x: (KEPT.append(x), x)[1]),
+        graph.jit(lambda x: (KEPT.append(x + 1), x)[1]),
+        graph.jit(lambda x: setattr(Keeper, "cache", x)),
+        graph.jit(lambda x: partial(np.add, x)),
+        graph.jit(lambda x: [lambda: x]),
+        graph.jit(lambda x: x.sum),
+        graph.jit(lambda x: {"f": keeper_of(x).times}),
+        graph.grad(lambda x: (KEPT.append(x * 2), (x * x).sum())[1]),
+        graph.jit(lambda x: graph.scan(lambda c, e: (KEPT.append(c), (c + e, e))[1], x[0], x)),
+        lambda x: graph.train(lambda p, x: (KEPT.append(p["w"]), (p["w"] * x).sum())[1], adam())(x),
+        lambda x: graph.jit(lambda x: (KEPT.append(x), x)[1])(torch_tensor(x)),
+    ],
+)
+def test_a_traced_array_that_outlives_its_function_is_refused(program: Any) -> None:
+    """Later calls run the plan and not the function, so they would keep nothing."""
+    for _ in range(2):
+        with pytest.raises(
+            graph.GraphError, match=r"test_traces.py:\d+: .*kept after.*\nnote: return"
+        ) as caught:
+            program(X)
+        assert caught.value.code == "E1041"
+    KEPT.clear()
+
+
+def adam() -> spy.optim.Adam:
+    return spy.optim.Adam({"w": W.copy()})
+
+
+def torch_tensor(x: np.ndarray) -> Any:
+    return pytest.importorskip("torch").from_numpy(x).requires_grad_()
+
+
+def test_cycles_of_references_are_not_kept() -> None:
+    def total(x: Any) -> Any:
+        def part(n: int) -> Any:  # it refers to itself and to x
+            return x + part(n - 1) if n else x
+
+        return part(2)
+
+    np.testing.assert_array_equal(graph.jit(total)(X), 3 * X)
+
+
 def test_an_array_of_another_trace_is_refused() -> None:
+    """Within one trace, too: those of a gradient or a loop stay there. A kept one has no elements."""
     kept: list[Any] = []
-    graph.jit(lambda a: (kept.append(a), a)[1])(X)
+
+    def outer(x: Any) -> Any:
+        inside: list[Any] = []
+        slope = graph.grad(lambda y: (inside.append(y * 3), (y * y).sum())[1])(x)
+        return slope + inside[0]
+
+    with pytest.raises(graph.GraphError, match=r"another trace: f64\[3\] made at test_traces.py:\d+"):
+        graph.jit(outer)(X)
+    with pytest.raises(graph.GraphError, match="kept after"):
+        graph.jit(lambda a: (kept.append(a * 2), a)[1])(X)
     with pytest.raises(graph.GraphError, match="another trace"):
         graph.jit(lambda b: kept[0] + b)(X)
+    for use in (lambda: graph.jit(lambda b: b)(kept[0]), lambda: graph.jit(partial(np.add, kept[0]))(X)):
+        with pytest.raises(graph.GraphError, match="another trace"):
+            use()
+    for element in (lambda: float(kept[0].sum()), lambda: np.asarray(kept[0]), lambda: bool(kept[0][0] > 0)):
+        with pytest.raises(graph.GraphError, match=r"E1041.*its function has returned\nnote: return it"):
+            element()
     assert graph.jit(lambda b: b + 1)(X)[0] == 2
+
+
+def test_arrays_of_partials_and_bound_methods_are_captured() -> None:
+    """Each call reads their elements anew."""
+    w = W.copy()
+    keeper = keeper_of(w)
+    programs = (
+        graph.jit(partial(np.multiply, w)),
+        graph.jit(keeper.times),
+        graph.jit(lambda x: x * keeper.cache),
+    )
+    for factor in (W, 2 * W):
+        w[:] = factor
+        for program in programs:
+            np.testing.assert_array_equal(program(X), factor * X)
+    applied = graph.jit(lambda f, x: f(x))
+    np.testing.assert_array_equal(applied(partial(np.multiply, w), X), w * X)
 
 
 def test_argnums_are_positions() -> None:

@@ -23,6 +23,7 @@ from numpy.typing import DTypeLike
 
 from slangrad.graph.arrays.captured import Captured
 from slangrad.graph.arrays.keywords import refuse
+from slangrad.graph.arrays.traces import TRACES, unknown_value
 from slangrad.graph.ir.errors import (
     GraphError,
     TracedValueError,
@@ -121,12 +122,13 @@ class Array(NDArrayOperatorsMixin):
     functions and dtypes that are not known, (E1042) for shapes that do not fit.
     """
 
-    __slots__ = ("node",)
+    __slots__ = ("__weakref__", "node")
     __array_priority__ = 1000
     node: Node
 
     def __init__(self, node: Node) -> None:
         _set_node(self, node)
+        TRACES.note(self)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         instead = (
@@ -224,7 +226,7 @@ class Array(NDArrayOperatorsMixin):
     __dlpack_device__ = __dlpack__
 
     def _unknown(self, fact: str, instead: str) -> TracedValueError:
-        return refused("E1041", f"{fact} of a traced array {self.node!r} is not known yet", instead)
+        return unknown_value(fact, self.node, instead)
 
     # --- NumPy's protocols
 

@@ -92,7 +92,8 @@ class Plan:
         self.layouts = captured | dict(options.layouts)
         foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
         if foreign:
-            message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
+            kinds = (f"{type_text(n)}{f' made at {n.place}' if n.place else ''}" for n in foreign)
+            message = f"an array of another trace: {', '.join(sorted(kinds))}"
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
         self.outputs = with_copies(
             rewritten(outputs, options.fast_math), self.layouts, not is_on_host(device)
