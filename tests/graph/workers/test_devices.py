@@ -24,6 +24,7 @@ ASSUMING = {
     "workers/bits.py": "partial results of shards, which are joined",
     "workers/stages/pipeline.py": "messages between stages",
     "workers/meshes/mesh.py": "the process group that mesh makes",
+    "workers/connections/gpu_memory.py": "copies on the host for exchanges without NCCL",
     "workers/connections/links.py": "collectives and messages, of arrays of NumPy, by the backend for CPUs",
     "workers/connections/transfers.py": "how messages that are under way end with the program",
     "workers/connections/costs.py": "costs that were not measured",
