@@ -74,8 +74,6 @@ _REFUSALS = (
      "E9011", "'expand' and 'each' run over all elements of a pack"),
     (r"Ref",
      "E9005", "only Slang's own library names references; return the place by 'ref', or a pointer"),
-    (r"NativeString",
-     "E9006", "a text can only be the format of printf"),
 )
 # fmt: on
 
