@@ -26,23 +26,11 @@ from slangrad.ir.data.forms import (
 )
 from slangrad.ir.data.layout import HEADER, layout_of, round_up
 
-SCALARS: dict[checked.Type, types.Scalar] = {
-    checked.BOOL: types.BOOL,
-    checked.INT8: types.I8,
-    checked.INT16: types.I16,
-    checked.INT: types.I32,
-    checked.INT64: types.I64,
-    checked.UINT8: types.U8,
-    checked.UINT16: types.U16,
-    checked.UINT: types.U32,
-    checked.UINT64: types.U64,
-    checked.HALF: types.F16,
-    checked.BFLOAT16: types.BF16,
-    checked.FLOAT_E4M3: types.E4M3,
-    checked.FLOAT_E5M2: types.E5M2,
-    checked.FLOAT: types.F32,
-    checked.DOUBLE: types.F64,
-}
+SCALARS: dict[checked.Type, types.Scalar] = dict(zip(checked.SCALARS, types.SCALARS.values(), strict=True))
+assert all(
+    t.bits == form.bits and t.is_float == types.is_float(form)
+    for t, form in zip(checked.SCALARS, SCALARS.values())
+)
 
 
 def interface_words(name: str, size: int) -> types.Struct:

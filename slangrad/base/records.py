@@ -12,7 +12,7 @@ takes three times as long to make a class. The compiler has two hundred such cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
 from typing import Any, TypeVar, cast, dataclass_transform
 
@@ -88,3 +88,23 @@ def _initializer(fields: Mapping[str, object]) -> Callable[..., None]:
         lines.append(f" self.{name} = {value_text}")
     exec("\n".join((f"def __init__({', '.join(parameters)}):", *lines)), names)
     return cast("Callable[..., None]", names["__init__"])
+
+
+def desc_and_values(
+    kind: type[Kind],
+    desc: Kind | Mapping[str, object] | None,
+    named: Mapping[str, object],
+    refusal: str,
+    label: str = "desc",
+    more: Sequence[str] = (),
+) -> tuple[Kind, dict[str, Any]]:  # values of users
+    """A dataclass to begin with, and the values of its fields, or of `more` names, in a dict and in `named`. TypeError
+    for other objects and, with the `refusal`, for other names."""
+    if not isinstance(desc, (kind, Mapping, type(None))):
+        raise TypeError(f"{label}: expected a {kind.__name__} or a dict, not {desc!r}")
+    values = {**(desc if isinstance(desc, Mapping) else {}), **named}
+    names = [*vars(kind)["__dataclass_fields__"], *more]
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise TypeError(f"{unknown[0]}: {refusal} {', '.join(names)}")
+    return (desc if isinstance(desc, kind) else kind()), values

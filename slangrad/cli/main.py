@@ -27,13 +27,13 @@ from slangrad.base.options import Options
 
 CONSOLE = LazyModule("rich.console")
 DIAGNOSE = LazyModule("slangrad.check.diagnose")
-COMPILE, DOCTOR, STAGES = (
-    LazyModule("slangrad.cli.compile"),
-    LazyModule("slangrad.cli.doctor"),
-    LazyModule("slangrad.cli.stages"),
-)
-GRAPH, KERNELS = LazyModule("slangrad.cli.graph"), LazyModule("slangrad.cli.kernels")
-TRAIN_MLP, TRAIN_MLP_SHOW = LazyModule("slangrad.cli.train_mlp"), LazyModule("slangrad.cli.train_mlp_show")
+COMPILE = LazyModule("slangrad.cli.compile")
+DOCTOR = LazyModule("slangrad.cli.doctor")
+STAGES = LazyModule("slangrad.cli.stages")
+GRAPH = LazyModule("slangrad.cli.graph")
+KERNELS = LazyModule("slangrad.cli.kernels")
+TRAIN_MLP = LazyModule("slangrad.cli.train_mlp")
+TRAIN_MLP_SHOW = LazyModule("slangrad.cli.train_mlp_show")
 
 app = typer.Typer(
     help="Slang functions with gradients, on any CPU.",

@@ -20,7 +20,8 @@ from slangrad.graph.arrays.trees import PyTree, all_leaves, filled, hidden_in, l
 from slangrad.graph.ir.errors import GraphError, TracedValueError
 from slangrad.graph.ir.values import ArrayValue, is_array, is_torch
 
-SAFETENSORS, SAFETENSORS_OF_NUMPY = LazyModule("safetensors"), LazyModule("safetensors.numpy")
+SAFETENSORS = LazyModule("safetensors")
+SAFETENSORS_OF_NUMPY = LazyModule("safetensors.numpy")
 
 
 def save(path: str | Path, tree: object) -> None:

@@ -8,13 +8,14 @@ The bitmap decides the format; the options say how.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from os import PathLike
 from typing import ClassVar
 
 import numpy as np
 
+from slangrad.base.records import desc_and_values
 from slangrad.images import tasks
 from slangrad.images.bitmap import Bitmap, PixelFormat
 from slangrad.images.files import PathOf
@@ -109,14 +110,9 @@ def _opened(source: Source) -> Bitmap:
 
 
 def _checked(options: OptionsOf) -> LoaderOptions:
-    if isinstance(options, LoaderOptions):
-        return options
-    named = dict(options or {})
-    names = [field.name for field in fields(LoaderOptions)]
-    unknown = [name for name in named if name not in names]
-    if unknown:
-        raise TypeError(f"{unknown[0]}: there is no such option; there are {', '.join(names)}")
-    return replace(LoaderOptions(), **named)
+    refusal = "there is no such option; there are"
+    start, values = desc_and_values(LoaderOptions, options, {}, refusal, "options")
+    return replace(start, **values)
 
 
 def _prepared(bitmap: Bitmap, options: LoaderOptions) -> Bitmap:

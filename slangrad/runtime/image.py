@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from struct import Struct
-from typing import Protocol
+from typing import Any, Protocol
 
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY, NativeKernel
 from slangrad.runtime.object_code import Loaded
@@ -27,6 +27,20 @@ class Image(Protocol):
     """A kernel of any target as bytes. `about`: extra JSON that is stored with it."""
 
     def to_bytes(self, about: object = None) -> bytes: ...
+
+
+def packed_image(fields: dict[str, Any], sites: Sequence[Site], code: bytes) -> bytes:  # fields of any type
+    """The length of a head in JSON, the head, the code."""
+    rows = [[site.location, site.excerpt, site.text] for site in sites]
+    head = json.dumps({**fields, "sites": rows}, separators=(",", ":")).encode()
+    return _LENGTH.pack(len(head)) + head + code
+
+
+def unpacked_image(data: bytes) -> dict[str, Any]:  # fields of any type
+    (length,) = _LENGTH.unpack_from(data)
+    fields = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+    sites = tuple(Site(*row) for row in fields["sites"])
+    return {**fields, "sites": sites, "code": data[_LENGTH.size + length :]}
 
 
 ENTRY, DRAIN, SHARE, REDUCE, PLAN = "entry", "drain", "share", "reduce", "plan"
@@ -73,17 +87,13 @@ class KernelImage:
 
     def to_bytes(self, about: object = None) -> bytes:
         kept = {name: getattr(self, name) for name in (*_SHARED, "functions")} | {"about": about}
-        kept["sites"] = [[site.location, site.excerpt, site.text] for site in self.sites]
-        head = json.dumps(kept, separators=(",", ":")).encode()
-        return _LENGTH.pack(len(head)) + head + self.code
+        return packed_image(kept, self.sites, self.code)
 
     @staticmethod
     def from_bytes(data: bytes) -> KernelImage:
-        (length,) = _LENGTH.unpack_from(data)
-        kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        kept["sites"] = tuple(Site(*row) for row in kept["sites"])
+        kept = unpacked_image(data)
         kept["functions"], kept["group"] = tuple(kept["functions"]), tuple(kept["group"])
-        return KernelImage(code=data[_LENGTH.size + length :], **kept)
+        return KernelImage(**kept)
 
 
 # Fields that a kernel takes from its image unchanged.

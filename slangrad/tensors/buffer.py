@@ -30,10 +30,8 @@ from slangrad.tensors.elements.torch_types import TORCH
 from slangrad.tensors.elements.transfer import SharedArray
 from slangrad.tensors.elements.views import View, reach
 
-FORMATS, EXCHANGE = (
-    LazyModule("slangrad.tensors.textures.formats"),
-    LazyModule("slangrad.tensors.gpu_exchange"),
-)
+FORMATS = LazyModule("slangrad.tensors.textures.formats")
+EXCHANGE = LazyModule("slangrad.tensors.gpu_exchange")
 if TYPE_CHECKING:
     from slangrad.tensors import descriptors as DESCRIPTORS
     from slangrad.tensors.descriptors import DescriptorHandle

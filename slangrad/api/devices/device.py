@@ -56,24 +56,17 @@ if TYPE_CHECKING:
     from slangrad.check.modules import CheckedProgram
     from slangrad.tensors.textures import formats as FORMATS
 else:
-    ABILITIES, REPORTS = (
-        LazyModule("slangrad.api.devices.features"),
-        LazyModule("slangrad.api.devices.reports"),
-    )
+    ABILITIES = LazyModule("slangrad.api.devices.features")
+    REPORTS = LazyModule("slangrad.api.devices.reports")
     CAPTURE = LazyModule("slangrad.api.devices.capture")
-    COMMANDS, KERNEL = LazyModule("slangrad.api.kernels.commands"), LazyModule("slangrad.api.kernels.kernel")
-    BLOCK, CURSOR = (
-        LazyModule("slangrad.api.kernels.shader_block"),
-        LazyModule("slangrad.api.kernels.shader_cursor"),
-    )
-    FENCES, REFLECTION = (
-        LazyModule("slangrad.api.kernels.fences"),
-        LazyModule("slangrad.api.reflection.program_layout"),
-    )
-    FORMATS, PIPELINE = (
-        LazyModule("slangrad.tensors.textures.formats"),
-        LazyModule("slangrad.api.kernels.pipeline"),
-    )
+    COMMANDS = LazyModule("slangrad.api.kernels.commands")
+    KERNEL = LazyModule("slangrad.api.kernels.kernel")
+    BLOCK = LazyModule("slangrad.api.kernels.shader_block")
+    CURSOR = LazyModule("slangrad.api.kernels.shader_cursor")
+    FENCES = LazyModule("slangrad.api.kernels.fences")
+    REFLECTION = LazyModule("slangrad.api.reflection.program_layout")
+    FORMATS = LazyModule("slangrad.tensors.textures.formats")
+    PIPELINE = LazyModule("slangrad.api.kernels.pipeline")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
 

@@ -52,14 +52,10 @@ if TYPE_CHECKING:
     from slangrad.marshal.reflection.slang_type import SlangParameter
     from slangrad.pipeline import CompiledKernel
 else:
-    DISPATCH, CURSOR = (
-        LazyModule("slangrad.api.functional.dispatch"),
-        LazyModule("slangrad.api.kernels.shader_cursor"),
-    )
-    COMMANDS, LAYOUT = (
-        LazyModule("slangrad.api.kernels.commands"),
-        LazyModule("slangrad.api.reflection.slang_layout"),
-    )
+    DISPATCH = LazyModule("slangrad.api.functional.dispatch")
+    CURSOR = LazyModule("slangrad.api.kernels.shader_cursor")
+    COMMANDS = LazyModule("slangrad.api.kernels.commands")
+    LAYOUT = LazyModule("slangrad.api.reflection.slang_layout")
     CALL_DATA = LazyModule("slangrad.api.functional.call_data")
 
 DESCRIBE = LazyModule("slangrad.api.functional.describe")

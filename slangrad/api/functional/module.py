@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
 
-LAYOUT, TOGETHER = (
-    LazyModule("slangrad.api.reflection.slang_layout"),
-    LazyModule("slangrad.api.functional.together"),
-)
+LAYOUT = LazyModule("slangrad.api.reflection.slang_layout")
+TOGETHER = LazyModule("slangrad.api.functional.together")
 Find = Callable[["Reflection"], Sequence["FunctionView"]]
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}

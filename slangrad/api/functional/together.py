@@ -14,7 +14,8 @@ from slangrad.call.compiling.together import compile_together as compile_togethe
 from slangrad.call.compiling.together import worker_ahead as worker_ahead
 from slangrad.marshal.errors import CallError
 
-PIPELINE, SHADER = LazyModule("slangrad.api.kernels.pipeline"), LazyModule("slangrad.api.kernels.shader")
+PIPELINE = LazyModule("slangrad.api.kernels.pipeline")
+SHADER = LazyModule("slangrad.api.kernels.shader")
 
 
 def prepared(call: object) -> Callable[[], object]:

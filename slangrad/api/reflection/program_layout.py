@@ -14,11 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from slangrad.api.reflection.functions import (
-    FunctionReflection,
-    constructor_of_fields,
-    reflect_functions,
-)
+from slangrad.api.reflection.functions import FunctionReflection, constructor_of_fields, reflect_functions
 from slangrad.api.reflection.types import (
     BaseReflectionObject,
     BlockType,
@@ -28,7 +24,6 @@ from slangrad.api.reflection.types import (
     declared_type,
     element_of,
     expect,
-    unwrapped,
     value_type,
 )
 from slangrad.base.prints.brace_formats import text_hash
@@ -36,7 +31,7 @@ from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
 from slangrad.check.model.declref import Declared
-from slangrad.check.model.types import InterfaceType, StructType, Type, unstored
+from slangrad.check.model.types import ArrayType, InterfaceType, StructType, Type, innermost, unstored
 from slangrad.check.reflect import CONSTRUCTOR, is_launch_parameter
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout, round_up
@@ -117,7 +112,7 @@ class TypeLayoutReflection(BaseReflectionObject, InMemory):
 
     def unwrap_array(self) -> TypeLayoutReflection:
         """Of arrays of any depth the element's layout, else itself."""
-        return layout_for(self._context, unwrapped(self._type))
+        return layout_for(self._context, innermost(self._type, ArrayType))
 
 
 def laid_out(t: Type) -> Type:

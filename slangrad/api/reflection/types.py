@@ -21,7 +21,17 @@ from weakref import WeakValueDictionary
 from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model.declref import Declared
-from slangrad.check.model.types import VOID, ArrayType, Nominal, StructType, Type, rules_of, stored, unstored
+from slangrad.check.model.types import (
+    VOID,
+    ArrayType,
+    Nominal,
+    StructType,
+    Type,
+    innermost,
+    rules_of,
+    stored,
+    unstored,
+)
 from slangrad.check.modules import CheckedProgram
 from slangrad.check.names.attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
@@ -377,7 +387,7 @@ class TypeReflection(Attributed, TypeProperties):
 
     def unwrap_array(self) -> TypeReflection:
         """Of arrays of any depth the element's type, else itself."""
-        return self._context.type_of(unwrapped(self._shown))
+        return self._context.type_of(innermost(self._shown, ArrayType))
 
     @property
     def _attributed(self) -> ast.Declaration | None:
@@ -409,10 +419,3 @@ def element_of(t: Type) -> Type | None:
     if model.element is None or model.kind in ("struct", "interface") or model.shape == "byte_address_buffer":
         return None
     return stored(model.element, rules) if model.kind in ("vector", "array") else model.element
-
-
-def unwrapped(t: Type) -> Type:
-    """The innermost element of nested arrays."""
-    while isinstance(t, ArrayType):
-        t = t.element
-    return t

@@ -7,15 +7,7 @@ Structs belong to modules; a tensor of structs shows the type that it was made w
 
 from __future__ import annotations
 
-from slangrad.check.model.types import (
-    ArrayType,
-    EnumType,
-    GenericArgument,
-    MatrixType,
-    ScalarType,
-    Type,
-    VectorType,
-)
+from slangrad.check.model.types import EnumType, GenericArgument, ScalarType, Type, VectorType, innermost
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.patterns import matches
@@ -54,12 +46,6 @@ class PlainTypes(ProgramTypes):
 
     def standard(self, name: str, arguments: tuple[GenericArgument, ...]) -> Type:
         raise LookupError(f"{name} is a type of the standard library, which belongs to a device")
-
-
-def innermost(t: Type) -> Type:
-    while isinstance(t, (VectorType, MatrixType, ArrayType)):
-        t = t.element
-    return t
 
 
 def is_plain(t: Type) -> bool:

@@ -114,11 +114,8 @@ class CallPlan:
         if self._created is not None or self._scratch_size:
             return None
         values = self._prepared(list(arguments))
-        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
-        geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
-        if geometry is None:
-            return None
-        if geometry.is_staged:
+        geometry = self._geometry(values, threads)
+        if geometry is None or geometry.is_staged:
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         launch = FixedLaunch(self, geometry, grid, values)
@@ -235,6 +232,10 @@ class CallPlan:
             geometry.atomic = atomic
         return geometry.atomic
 
+    def _geometry(self, values: list[object], threads: int | None) -> Geometry | None:
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
+        return self._geometries.get(key) or self._make_geometry(values, threads, key)
+
     def _run_on_copies(self, values: list[object], threads: int | None) -> object:
         """Run on copies, and bring back what was written."""
         copied = list(values)
@@ -243,8 +244,7 @@ class CallPlan:
         refuse_shared_outputs(self._leaves[: len(values)], values, changed)
         for i in changed:
             copied[i] = self._leaves[i].copy(values[i])
-        key = (threads, *[find(copied[i]) for i, find in self.layouts.items()])
-        geometry = self._geometries.get(key) or self._make_geometry(copied, threads, key)
+        geometry = self._geometry(copied, threads)
         assert geometry is not None, "a copy can be used as it lies"
         result = self._launch(geometry, copied, threads)
         for i in changed:

@@ -65,7 +65,7 @@ from slangrad.check.names.resolve import resolve_stored
 from slangrad.check.names.scopes import Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
-from slangrad.syntax.ast.walk import walk
+from slangrad.syntax.ast.walk import modifiers_of, walk
 
 WithParameters = ast.FunctionDeclaration | ast.Constructor | ast.Subscript
 
@@ -123,7 +123,10 @@ def _variable(checker: Checker, node: ast.Variable) -> VariableInfo:
     scope = surrounding_scope(checker, node)
     kind = _variable_kind(node)
     constant = (
-        node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
+        node.keyword == "let"
+        or node.has("const")
+        or node.has("constexpr")
+        or "const" in modifiers_of(node.value_type)
     )
     header = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
     if node.value_type is not None:
@@ -152,14 +155,6 @@ def _stored_type(checker: Checker, scope: Scope, node: ast.Variable | ast.Parame
         if node.has(modifier):
             kind = stored(kind, order_of(checker, modifier))
     return as_usual(checker, node, kind)
-
-
-def _is_const(node: ast.Expression | None) -> bool:
-    while isinstance(node, ast.ModifiedType):
-        if node.modifier == "const":
-            return True
-        node = node.element
-    return False
 
 
 def _variable_kind(node: ast.Variable) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from slangrad.check.interfaces.differentiable import field_declarations
 from slangrad.check.model.checker import Checker
-from slangrad.check.model.types import ERROR, ArrayType, EnumType, ScalarType, StructType, Type
+from slangrad.check.model.types import ERROR, ArrayType, EnumType, ScalarType, StructType, Type, innermost
 from slangrad.check.names.places import block_name
 from slangrad.syntax import ast
 
@@ -44,9 +44,7 @@ def _check_array_of_blocks(checker: Checker, node: ast.Variable) -> None:
     kind = checker.info(node).type
     if not isinstance(kind, ArrayType) or node.value_type is None:
         return
-    element: Type = kind
-    while isinstance(element, ArrayType):
-        element = element.element
+    element = innermost(kind, ArrayType)
     if _names_parameter_block(node.value_type) or _holds_parameter_block(checker, element, set()):
         message = f"'{node.name}' is an array of parameter blocks, and each block needs a name of its own"
         checker.error("E0323", message, node.name_span, "put the array into the block: ParameterBlock<T[2]>")

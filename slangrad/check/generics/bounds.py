@@ -29,6 +29,7 @@ from slangrad.check.model.types import (
     associated_type,
     is_pack,
     parameter_type,
+    projection_root,
 )
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
@@ -264,8 +265,7 @@ def requirement_substitution(base: Type, interface: InterfaceType) -> Bindings:
 
 def root_owner(kind: Type) -> ast.Declaration | None:
     """The declaration that declares the parameter at the root of `T.Item.Next`; an interface for `This`."""
-    while isinstance(kind, Projection):
-        kind = kind.base
+    kind = projection_root(kind)
     if not isinstance(kind, ParameterType):
         return None
     if isinstance(kind.declaration, ast.TypeParameter):

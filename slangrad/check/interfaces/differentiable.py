@@ -55,6 +55,7 @@ from slangrad.check.model.types import (
     with_element,
 )
 from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import modifiers_of
 
 # --- Differential types -------------------------------------------------------------------------------
 
@@ -165,11 +166,7 @@ def has_no_diff(declaration: ast.Declaration) -> bool:
     if declaration.has("no_diff"):
         return True
     node = getattr(declaration, "value_type", None) or getattr(declaration, "result", None)
-    while isinstance(node, ast.ModifiedType):
-        if node.modifier == "no_diff":
-            return True
-        node = node.element
-    return False
+    return "no_diff" in modifiers_of(node)
 
 
 def field_declarations(declaration: ast.StructDeclaration) -> list[ast.Variable]:

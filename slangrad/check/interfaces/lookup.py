@@ -51,6 +51,7 @@ from slangrad.check.model.types import (
     is_pack,
     nominal,
     parameter_type,
+    projection_root,
 )
 from slangrad.check.model.values import Value, operate
 from slangrad.syntax import ast
@@ -109,6 +110,10 @@ def _requiring(checker: Checker, kind: Type, name: str) -> Sequence[InterfaceTyp
             for required in {member.name: None for member in all_members(interface.declaration)}:
                 table.setdefault(required, []).append(interface)
     return table.get(name, [])
+
+
+def is_type_declaration(declaration: ast.Declaration) -> bool:
+    return isinstance(declaration, (ast.StructDeclaration, ast.EnumDeclaration, ast.TypeAlias, ast.Interface))
 
 
 def concrete_members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
@@ -327,8 +332,7 @@ def bind_by_bounds(checker: Checker, declaration: ast.Declaration, seen: Binding
 
 
 def _is_unbound(kind: Type, solver: Solver) -> bool:
-    while isinstance(kind, Projection):
-        kind = kind.base
+    kind = projection_root(kind)
     return isinstance(kind, ParameterType) and kind.declaration in solver.open - solver.bindings.keys()
 
 
@@ -544,9 +548,8 @@ def unmet_constraint(
 
 def _is_required(declaration: ast.Declaration, subject: Type, substitution: Substitution) -> bool:
     """Whether a constraint is about `This` of an interface, and no type is asked about: conformances are."""
-    while isinstance(subject, Projection):
-        subject = subject.base
-    of_this = isinstance(declaration, ast.Interface) and subject is parameter_type(declaration)
+    root = projection_root(subject)
+    of_this = isinstance(declaration, ast.Interface) and root is parameter_type(declaration)
     return of_this and declaration not in substitution
 
 

@@ -354,9 +354,7 @@ def stored(element: Type, rules: str, layout: Type | None = None) -> Type:
     while isinstance(element, ArrayType) and isinstance(element.element, Stored):
         rules = join_rules(element.element.rules, rules)
         element = array(element.element.element, element.count)
-    inner = element
-    while isinstance(inner, ArrayType):
-        inner = inner.element
+    inner = innermost(element, ArrayType)
     if not isinstance(inner, MatrixType) and not inner.abstract:
         rules = " ".join(word for word in rules.split() if word not in ORDERS.values())
     return _intern(Stored, element, rules, layout) if rules or layout is not None else element
@@ -471,9 +469,15 @@ def as_written(kind: Type) -> str:
 def is_dynamic(kind: Type) -> bool:
     """Whether values of a type have a dynamic type: values of an interface, or of an associated type of a dynamic
     type."""
+    kind = projection_root(kind)
+    return isinstance(kind, InterfaceType) and not kind.abstract
+
+
+def projection_root(kind: Type) -> Type:
+    """The type that an associated type belongs to in the end: T of `T.Item.Next`."""
     while isinstance(kind, Projection):
         kind = kind.base
-    return isinstance(kind, InterfaceType) and not kind.abstract
+    return kind
 
 
 def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:
@@ -554,6 +558,13 @@ def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
 def element_of(kind: Type) -> Type:
     """The scalar inside a vector or matrix; the type itself otherwise."""
     return kind.element if isinstance(kind, (VectorType, MatrixType)) else kind
+
+
+def innermost(kind: Type, *kinds: type[ArrayType | VectorType | MatrixType]) -> Type:
+    """The element of nested types of these classes; of arrays, vectors and matrices without classes."""
+    while isinstance(kind, kinds or (ArrayType, VectorType, MatrixType)):
+        kind = kind.element
+    return kind
 
 
 def extents_of(kind: Type) -> tuple[Value, ...]:

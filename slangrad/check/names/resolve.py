@@ -74,6 +74,7 @@ from slangrad.check.names.scopes import (
 )
 from slangrad.check.names.unsupported import refused_name
 from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import modifiers_of
 
 Rule = Callable[[Scope, OfClass], Meaning]
 
@@ -459,13 +460,9 @@ def _tuple_type(scope: Scope, node: ast.TupleExpression) -> Meaning:
 def _function_type(scope: Scope, node: ast.FunctionTypeExpression) -> Meaning:
     parameters = []
     for parameter in node.parameters:
-        direction = "in"
-        while isinstance(parameter, ast.ModifiedType):
-            direction = (
-                parameter.modifier if parameter.modifier in ("out", "inout", "ref", "constref") else direction
-            )
-            parameter = parameter.element
-        parameters.append(FunctionParameter(resolve_type(scope, parameter), direction))
+        directions = [word for word in modifiers_of(parameter) if word in ("out", "inout", "ref", "constref")]
+        kind = resolve_type(scope, parameter)
+        parameters.append(FunctionParameter(kind, directions[-1] if directions else "in"))
     return TypeMeaning(function_type(tuple(parameters), resolve_type(scope, node.result)))
 
 

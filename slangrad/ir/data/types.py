@@ -241,6 +241,11 @@ def scalar_of(t: Type) -> Scalar | None:
     return None
 
 
+def innermost(t: Type) -> Type:
+    """The element of nested arrays."""
+    return innermost(t.element) if isinstance(t, Array) else t
+
+
 def with_scalar(t: Type, element: Scalar) -> Type:
     """The type of the same shape over another scalar: f32x3 with bool is boolx3."""
     if isinstance(t, Scalar):

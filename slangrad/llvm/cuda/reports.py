@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from slangrad.ir.ops.core import Op
 from slangrad.llvm.cuda.launch import BOUNDS_ERROR, PRINT_FIELDS, PRINT_HEADER, STATUS_FIELDS, read_field
-from slangrad.llvm.launch.reports import UNLIKELY, extended, is_inside, word
+from slangrad.llvm.launch.reports import UNLIKELY, extended, is_inside, write_words
 from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 _AT = STATUS_FIELDS
@@ -115,10 +115,7 @@ def _record(e: RegionEmitter) -> str:
 def _print(e: RegionEmitter, op: Op) -> None:
     w, count, (x, y, z) = e.w, len(op.operands), e.environment.thread
     w.declarations.add_functions(PRINT)
-    words = w.slot("i64", max(1, count), 8)
-    for position, value in enumerate(op.operands):
-        place = w.value(f"getelementptr i64, ptr {words}, i64 {position}")
-        w.line(f"store i64 {word(e, value)}, ptr {place}")
+    words = write_words(e, op)
     line = f"i32 {op.attributes['site']}, i32 {count}, ptr {words}, i32 {x}, i32 {y}, i32 {z}"
     w.line(f"call void @print({_record(e)}, {line})")
 

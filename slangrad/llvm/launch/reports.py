@@ -58,16 +58,21 @@ def extended(e: RegionEmitter, value: Value, wide: str) -> str:
 
 
 def _print(e: RegionEmitter, op: Op) -> None:
-    w, launch = e.w, e.environment.launch
-    words = w.slot("i64", max(1, len(op.operands)), 8)
-    for position, value in enumerate(op.operands):
-        place = w.value(f"getelementptr i64, ptr {words}, i64 {position}")
-        w.line(f"store i64 {word(e, value)}, ptr {place}")
+    w, launch, words = e.w, e.environment.launch, write_words(e, op)
     function = read_field(w, launch, "print")
     w.line(f"call void {function}(ptr {launch}, i32 {op.attributes['site']}, ptr {words})")
 
 
-def word(e: RegionEmitter, value: Value) -> str:
+def write_words(e: RegionEmitter, op: Op) -> str:
+    """The address of the operands of a print, as words."""
+    words = e.w.slot("i64", max(1, len(op.operands)), 8)
+    for position, value in enumerate(op.operands):
+        place = e.w.value(f"getelementptr i64, ptr {words}, i64 {position}")
+        e.w.line(f"store i64 {_word(e, value)}, ptr {place}")
+    return words
+
+
+def _word(e: RegionEmitter, value: Value) -> str:
     """Integers as they are, floats as the bits of a double."""
     if isinstance(value.type, Pointer):
         return e.w.value(f"ptrtoint {e.typed(value)} to i64")

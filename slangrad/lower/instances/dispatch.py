@@ -20,7 +20,7 @@ from slangrad.lower.model.frame import Frame
 from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.lower.places.places import Temporary
 from slangrad.lower.values.interface_values import narrow, over_types, require_kind, widen
-from slangrad.lower.values.runtime_types import declared_types, is_static, root_of
+from slangrad.lower.values.runtime_types import declared_types, is_static
 from slangrad.syntax import ast
 
 
@@ -88,7 +88,7 @@ class _Call:
             for key, kind in kinds
             if isinstance(kind, checked.Projection)
             and checked.is_dynamic(kind)
-            and root_of(kind) is root_of(wide)
+            and checked.projection_root(kind) is checked.projection_root(wide)
         }
 
     def _narrowed(self, key: Key, p: SignatureParameter, kind: checked.Type, number: int) -> Temporary:

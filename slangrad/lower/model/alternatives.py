@@ -68,8 +68,7 @@ class Alternatives:
     def open(self, interface: checked.Type) -> None:
         """A value can have any type that was given when linking, else any type of the program that conforms, as its
         type comes from outside."""
-        while isinstance(interface, checked.Projection):
-            interface = interface.base
+        interface = checked.projection_root(interface)
         assert isinstance(interface, checked.InterfaceType)
         if interface in self._numbers:
             return
@@ -96,9 +95,7 @@ class Alternatives:
 
     def ids(self, t: checked.Type) -> tuple[int, ...]:
         """The ids of these types in memory: those that were given, then the ones that follow."""
-        while isinstance(t, checked.Projection):
-            t = t.base
-        linked = self._numbers.get(t, {})
+        linked = self._numbers.get(checked.projection_root(t), {})
         free = count(max(linked.values(), default=-1) + 1)
         return tuple(
             linked[alternative] if alternative in linked else next(free) for alternative in self.of(t)

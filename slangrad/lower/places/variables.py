@@ -10,7 +10,7 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model.types import PointerType
 from slangrad.check.names.places import value_type
-from slangrad.ir.data.types import Array, Type, pointer
+from slangrad.ir.data.types import Type, innermost, pointer
 from slangrad.ir.ops.core import Attributes, Value
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Frame, Place
@@ -77,9 +77,7 @@ def open_variable(f: Frame, key: Key, t: Type) -> None:
 
 def _check_bits(f: Frame, name: str, t: Type) -> None:
     """In memory a value of an interface type is bits, which have no derivative."""
-    inner = t
-    while isinstance(inner, Array):
-        inner = inner.element
+    inner = innermost(t)
     if f.differentiable and f.lowering.types.holds_interfaces(t) and inner in f.lowering.ir.differentials:
         reason = f"'{name}' has an address and interface values, which are bits in memory"
         message = f"{reason}, so the derivative of '{f.declared.name}' would be lost here"

@@ -53,19 +53,12 @@ def require_type(f: Frame, subject: str, wide: checked.Type) -> None:
     name: str | None = f.name
     while name is not None and name in f.lowering.asked_by:
         reference, name = f.lowering.asked_by[name]
-        key = _opening(f, reference, root_of(wide))
+        key = _opening(f, reference, checked.projection_root(wide))
         if key is not None:
             f.lowering.alternatives.open_function(reference.declaration, key)
             return
     message = f"{subject} depends on the type of a '{wide}', and no value here has that type"
     f.error("E0412", message, f.b.span, "use it on a value, or in a generic function that takes one")
-
-
-def root_of(t: checked.Type) -> checked.Type:
-    """What an associated type belongs to in the end."""
-    while isinstance(t, checked.Projection):
-        t = t.base
-    return t
 
 
 def _opening(f: Frame, reference: DeclRef, root: checked.Type) -> GenericKey | None:

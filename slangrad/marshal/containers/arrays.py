@@ -223,9 +223,7 @@ class TorchMarshal(ContainerMarshal):
 
 
 def _scalar_of(t: ir.Type | None) -> ir.Scalar | None:
-    while isinstance(t, (ir.Vector, ir.Matrix, ir.Array)):
-        t = t.element
-    return t if isinstance(t, ir.Scalar) else None
+    return None if t is None else ir.scalar_of(ir.innermost(t))
 
 
 def _refusal(tensor: TorchTensor) -> tuple[str, str] | None:

@@ -116,9 +116,7 @@ def field_names(t: ir.Type) -> tuple[str, ...]:
 
 def numbers_of(t: ir.Type) -> tuple[np.dtype, tuple[int, ...]] | None:
     """The dtype and shape of a form that equals a NumPy array; None for other forms."""
-    inner = t
-    while isinstance(inner, ir.Array):
-        inner = inner.element
+    inner = ir.innermost(t)
     plain = isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)) and ir.value_of(inner) is inner
     return numpy_layout(t) if plain else None
 

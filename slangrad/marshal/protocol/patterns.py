@@ -26,6 +26,7 @@ from slangrad.check.model.types import (
     VectorType,
     array,
     element_of,
+    innermost,
     matrix,
     pointer,
     vector,
@@ -189,6 +190,5 @@ def pointers_to(pattern: PointerType, element: Type) -> Iterator[Type]:
 
 def scalar_inside(t: Type) -> ScalarType | None:
     """The numbers that arrays, vectors and matrices are made of."""
-    while isinstance(t, (VectorType, MatrixType, ArrayType)):
-        t = t.element
+    t = innermost(t)
     return t if isinstance(t, ScalarType) else None

@@ -14,6 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from slangrad.base.lazy import LazyModule
+from slangrad.base.records import desc_and_values
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.elements.conversion import HostValue
 
@@ -88,14 +89,8 @@ class SamplerDesc:
         """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
         other objects and names.
         """
-        if not isinstance(desc, (SamplerDesc, Mapping, type(None))):
-            raise TypeError(f"desc: expected a SamplerDesc or a dict, not {desc!r}")
-        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
-        names = [field.name for field in fields(SamplerDesc)]
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            raise TypeError(f"{unknown[0]}: a sampler has no such argument; it has {', '.join(names)}")
-        return replace(desc if isinstance(desc, SamplerDesc) else SamplerDesc(), **values)
+        start, values = desc_and_values(SamplerDesc, desc, named, "a sampler has no such argument; it has")
+        return replace(start, **values)
 
     @property
     def compares(self) -> bool:

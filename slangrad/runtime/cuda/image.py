@@ -8,17 +8,15 @@ The device makes machine code of the PTX when the kernel is first launched, and 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
-from struct import Struct
 
 from slangrad.runtime.cuda.launch import LoadedKernel
 from slangrad.runtime.device import Grid, Kernel
+from slangrad.runtime.image import packed_image, unpacked_image
 from slangrad.runtime.reports import Site
 
 ENTRY, FINISH = b"kernel", b"finish"
 PRINTS, ARENA, MEMORY = "prints", "arena", "memory"
-_LENGTH = Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +52,15 @@ class CudaImage:
         kept = {field.name: getattr(self, field.name) for field in fields(self)} | {"about": about}
         del kept["code"]
         kept["needs"] = sorted(self.needs)
-        kept["sites"] = [[site.location, site.excerpt, site.text] for site in self.sites]
-        head = json.dumps(kept, separators=(",", ":")).encode()
-        return _LENGTH.pack(len(head)) + head + self.code
+        return packed_image(kept, self.sites, self.code)
 
     @staticmethod
     def from_bytes(data: bytes) -> CudaImage:
-        (length,) = _LENGTH.unpack_from(data)
-        kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        kept["sites"] = tuple(Site(*site) for site in kept["sites"])
+        kept = unpacked_image(data)
         kept["group"] = kept["group"] and tuple(kept["group"])
         kept["sums"] = kept["sums"] and tuple(kept["sums"])
         kept["needs"] = frozenset(kept["needs"])
-        return CudaImage(code=data[_LENGTH.size + length :], **kept)
+        return CudaImage(**kept)
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)

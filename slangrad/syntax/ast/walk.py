@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slangrad.syntax.ast.copies import child_fields
+from slangrad.syntax.ast.expressions import ModifiedType
 from slangrad.syntax.ast.nodes import SyntaxNode
 
 
@@ -26,6 +27,13 @@ def labeled_children(node: SyntaxNode) -> Iterator[tuple[str, SyntaxNode]]:
 def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """The same without names."""
     return (child for _, child in labeled_children(node))
+
+
+def modifiers_of(node: SyntaxNode | None) -> Iterator[str]:
+    """Words before a type: const and no_diff of `const no_diff float`."""
+    while isinstance(node, ModifiedType):
+        yield node.modifier
+        node = node.element
 
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:

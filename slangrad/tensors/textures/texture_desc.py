@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import Enum, IntFlag
 
+from slangrad.base.records import desc_and_values
 from slangrad.ir.data.types import Type
 from slangrad.tensors.buffer import MemoryType, ResourceState
 from slangrad.tensors.elements.conversion import HostValue
@@ -105,14 +106,8 @@ class TextureDesc:
     def of(desc: TextureDesc | Mapping[str, HostValue] | None, named: Mapping[str, HostValue]) -> TextureDesc:
         """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
         other objects and names."""
-        if not isinstance(desc, (TextureDesc, Mapping, type(None))):
-            raise TypeError(f"desc: expected a TextureDesc or a dict, not {desc!r}")
-        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
-        names = [field.name for field in fields(TextureDesc)]
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            raise TypeError(f"{unknown[0]}: a texture has no such argument; it has {', '.join(names)}")
-        return replace(desc if isinstance(desc, TextureDesc) else TextureDesc(), **values)
+        start, values = desc_and_values(TextureDesc, desc, named, "a texture has no such argument; it has")
+        return replace(start, **values)
 
     def checked(self) -> TextureDesc:
         """With the number of all levels where `ALL_MIPS` are wanted. TypeError and ValueError where fields make no
@@ -219,15 +214,10 @@ class TextureViewDesc:
         """A copy of a desc, or of a dict of its fields, with other values for those that are named. TypeError for
         other objects and names.
         """
-        if not isinstance(desc, (TextureViewDesc, Mapping, type(None))):
-            raise TypeError(f"desc: expected a TextureViewDesc or a dict, not {desc!r}")
-        values = {**(desc if isinstance(desc, Mapping) else {}), **named}
-        start = desc if isinstance(desc, TextureViewDesc) else TextureViewDesc()
         parts = [field.name for field in fields(SubresourceRange)]
-        names = [*(field.name for field in fields(TextureViewDesc)), *parts]
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            raise TypeError(f"{unknown[0]}: a view has no such argument; it has {', '.join(names)}")
+        start, values = desc_and_values(
+            TextureViewDesc, desc, named, "a view has no such argument; it has", more=parts
+        )
         chosen = values.pop("subresource_range", start.subresource_range)
         within = chosen if isinstance(chosen, SubresourceRange) else SubresourceRange(**chosen)
         within = replace(
