@@ -21,8 +21,6 @@ ASSUMING = {
     "ir/values.py": "arguments, which are refused on other devices",
     "lowering/library.py": "products by libraries for CPUs",
     "weights.py": "files",
-    "workers/bits.py": "partial results of shards, which are joined",
-    "workers/stages/pipeline.py": "messages between stages",
     "workers/meshes/mesh.py": "the process group that mesh makes",
     "workers/connections/gpu_memory.py": "copies on the host for exchanges without NCCL",
     "workers/connections/links.py": "collectives and messages, of arrays of NumPy, by the backend for CPUs",
