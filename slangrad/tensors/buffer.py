@@ -101,6 +101,18 @@ class BufferDesc:
     label: str = ""
 
 
+def typed_desc(
+    element: Type,
+    count: int,
+    usage: BufferUsage = READ_WRITE,
+    memory_type: MemoryType = MemoryType.device_local,
+) -> BufferDesc:
+    """The arguments of a buffer of `count` elements. ValueError for more than a buffer can have."""
+    check_count(count)
+    stride = layout_of(element).size
+    return BufferDesc(count * stride, stride, usage, memory_type)
+
+
 class Buffer:
     """Bytes on a device. Tensors have one (`tensor.storage`), kernels take them. `size` and `struct_size` are in
     bytes."""
@@ -172,10 +184,8 @@ class Buffer:
         zero: bool = False,
     ) -> Buffer:
         """A buffer of `count` elements."""
-        check_count(count)
-        stride = layout_of(element).size
-        block = runtime_of(device).allocate(count * stride, zero)
-        return Buffer(device, block, BufferDesc(count * stride, stride, usage, memory_type), element)
+        desc = typed_desc(element, count, usage, memory_type)
+        return Buffer(device, runtime_of(device).allocate(desc.size, zero), desc, element)
 
     @staticmethod
     def foreign(

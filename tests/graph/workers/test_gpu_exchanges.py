@@ -79,12 +79,12 @@ import numpy as np
 import torch.distributed as dist
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.workers.connections.gpu_memory import Staged
+from slangrad.graph.workers.connections.gpu_memory import StagedExchange
 from slangrad.graph.workers.connections.links import PendingOnGpu
 
 mesh, device = graph.mesh("data"), spy.create_device("cpu")
 link, rank = mesh.link("data"), mesh.rank
-for config, kind in (("cpu:gloo,cuda:gloo", Staged), ("cpu:gloo,cuda:nccl", PendingOnGpu)):
+for config, kind in (("cpu:gloo,cuda:gloo", StagedExchange), ("cpu:gloo,cuda:nccl", PendingOnGpu)):
     with patch.object(dist, "get_backend_config", lambda group: config):
         for name in {types}:
             def tensor(*shape, add=0):

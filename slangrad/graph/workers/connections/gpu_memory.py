@@ -24,7 +24,7 @@ SIGNED = {"u2": "int16_t", "u4": "int", "u8": "int64_t"}
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedExchange:
     """A collective over copies on the host that has begun."""
 
     pending: Pending
@@ -41,11 +41,13 @@ class Staged:
         self.result.copy_from_numpy(self.array)
 
 
-def staged(link: Link, collective: Collective, source: spy.Tensor | None, result: spy.Tensor) -> Staged:
+def staged(
+    link: Link, collective: Collective, source: spy.Tensor | None, result: spy.Tensor
+) -> StagedExchange:
     """Begin with copies, which wait for the kernels that fill the memory. WorkerLost as of `Link.start`."""
     sent = None if source is None else source.to_numpy()
     array = result.to_numpy() if source is None else np.empty(tuple(result.shape), numpy_type(result))
-    return Staged(link.start(collective, sent, array), array, result)
+    return StagedExchange(link.start(collective, sent, array), array, result)
 
 
 def numbers_of(tensor: spy.Tensor) -> torch.Tensor:

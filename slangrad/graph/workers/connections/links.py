@@ -24,7 +24,7 @@ import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.values import numpy_type
 from slangrad.graph.workers.connections.faults import Watch, WorkerLost
-from slangrad.graph.workers.connections.gpu_memory import Staged, bytes_of, numbers_of, staged
+from slangrad.graph.workers.connections.gpu_memory import StagedExchange, bytes_of, numbers_of, staged
 from slangrad.graph.workers.connections.store import StoreConnection
 from slangrad.graph.workers.connections.transfers import Queue, Transfer
 from slangrad.graph.workers.meshes.collectives import Collective
@@ -227,7 +227,7 @@ class PendingOnGpu(Pending):
         return True
 
 
-Begun: TypeAlias = "Pending | Staged"
+Begun: TypeAlias = "Pending | StagedExchange"
 
 
 def _numbers(array: np.ndarray) -> torch.Tensor:
