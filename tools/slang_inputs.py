@@ -18,6 +18,7 @@ TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*|0[xX][0-9a-fA-F]+[uU]?|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[uUfFhH]?|\S'
 )
 TEXTURES = {f"{letters}Texture{shape}": shape for letters in ("", "RW") for shape in ("1D", "2D", "3D", "Cube")}
+COMBINED = {f"TextureSampler{shape}": shape for shape in ("1D", "2D", "3D", "Cube")}
 ARGUMENTS = ("type", "entryPointSpecializationArg", "entryPointExistentialType")
 # fmt: on
 
@@ -56,6 +57,14 @@ class Sampler:
 
 
 @dataclass
+class Combined:
+    """A texture with its sampler."""
+
+    texture: Texture
+    sampler: Sampler
+
+
+@dataclass
 class Parts:
     """Fields or elements, by names or in order; `type_name` is that of `new T{...}`."""
 
@@ -64,7 +73,7 @@ class Parts:
     is_output: bool = False
 
 
-Value = Words | Texture | Sampler | Parts
+Value = Words | Texture | Sampler | Combined | Parts
 
 
 class Line:
@@ -141,7 +150,7 @@ class Line:
         return Parts("", parts)
 
     def resource(self, word: str) -> Value:
-        if word not in ("ubuffer", "cbuffer", "uniform", "Sampler", *TEXTURES):
+        if word not in ("ubuffer", "cbuffer", "uniform", "Sampler", *TEXTURES, *COMBINED):
             raise self.unsupported()
         options: dict[str, str] = {}
         words, addresses = [], {}
@@ -161,6 +170,8 @@ class Line:
             return Sampler(options)
         if word in TEXTURES:
             return Texture(TEXTURES[word], word.startswith("RW"), options)
+        if word in COMBINED:
+            return Combined(Texture(COMBINED[word], False, options), Sampler({}))
         if word != "ubuffer":
             return Words(b"".join(words), addresses)
         if set(options) - {"stride", "count", "format"}:

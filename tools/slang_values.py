@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import numpy as np
-from slang_inputs import Buffer, Parts, Sampler, Texture, Unsupported, Value, Words
+from slang_inputs import Buffer, Combined, Parts, Sampler, Texture, Unsupported, Value, Words
 
 import slangrad as spy
 
@@ -67,13 +67,18 @@ class Launch:
         elif isinstance(value, Texture):
             at.write(texture_of(self.device, value))
         elif isinstance(value, Sampler):
-            at.write(sampler_of(self.device, value))
+            at.write(sampler_of(self.device, value, layout))
+        elif isinstance(value, Combined):
+            sampler = sampler_of(self.device, value.sampler, fields_of(layout)["sampler"])
+            at.write({"texture": texture_of(self.device, value.texture), "sampler": sampler})
         elif isinstance(value, Parts) and value.type_name.startswith(
             ("StructuredBuffer", "RWStructuredBuffer")
         ):
             self.write_elements(at, layout, value)
         elif kind in BLOCKS:
             self.write(at.dereference(), layout.element_type_layout, value, name)
+        elif isinstance(value, Parts) and value.type_name.startswith("Tuple"):
+            at.write(tuple(self.object_of(part) for _, part in value.parts))
         elif isinstance(value, Words) and kind == "struct":
             for each in layout.fields:
                 self.write(at[each.name], each.type_layout, Words(value.data[int(each.offset) :]), name)
@@ -88,6 +93,14 @@ class Launch:
                 self.write(*part_of(at, layout, step), part, f"{name}.{step}")
         else:
             raise Unsupported(f"an object for a parameter that is an {kind}")
+
+    def object_of(self, value: Value) -> Any:
+        """An element of a tuple."""
+        if isinstance(value, Texture):
+            return texture_of(self.device, value)
+        if isinstance(value, Sampler):
+            return sampler_of(self.device, value, None)
+        raise Unsupported(f"{type(value).__name__} inside of a tuple")
 
     def write_buffer(self, at: Any, layout: Any, value: Buffer, name: str) -> None:
         data = bytearray(value.data)
@@ -179,28 +192,36 @@ def scalar_of(layout: Any) -> str:
 # --- Textures -----------------------------------------------------------------------------------------
 
 
+SAMPLE_COUNTS = {"one": 1, "two": 2, "four": 4, "eight": 8}
+
+
 def texture_of(device: Any, value: Texture) -> Any:
     """A texture with the texels of Slang's tool: all one, all zero, or the squares of a chessboard."""
     options = {"format": "RGBA8Unorm", "size": "4", "content": "one", **value.options}
     match, content = FORMAT.match(options["format"]), options["content"]
-    if match is None or "sampleCount" in options or content not in ("one", "zero", "chessboard"):
+    samples = SAMPLE_COUNTS.get(options.get("sampleCount", "one"))
+    if match is None or samples is None or content not in ("one", "zero", "chessboard"):
         raise Unsupported(f"a texture with {value.options}")
     size, layers = int(options["size"]), int(options.get("arrayLength", 0))
     dimensions = {"1D": 1, "3D": 3}.get(value.shape, 2)
     levels = min(int(options.get("mipMaps", 0)) or size.bit_length(), size.bit_length())
-    kind = value.shape.lower() + ("_array" if layers > 1 and dimensions < 3 else "")
+    if samples > 1:
+        levels = 1
+    kind = value.shape.lower() + "_ms" * (samples > 1) + "_array" * (layers > 1 and dimensions < 3)
     extents = dict(zip(("width", "height", "depth"), [size] * dimensions))
     texture = device.create_texture(
         type=getattr(spy.TextureType, f"texture_{kind}"),
         format=getattr(spy.Format, f"{match[1]}{match[2]}_{match[3]}".lower()),
         array_length=max(layers, 1) if dimensions < 3 else 1,
         mip_count=levels,
+        sample_count=samples,
         usage=spy.TextureUsage.unordered_access if value.is_written else spy.TextureUsage.shader_resource,
         **extents,
     )
     for layer in range(max(layers, 1) * (6 if value.shape == "Cube" else 1) if dimensions < 3 else 1):
         for level in range(levels):
-            texture.copy_from_numpy(texels(match, content, max(size >> level, 1), dimensions), layer, level)
+            data = texels(match, content, max(size >> level, 1), dimensions)
+            texture.copy_from_numpy(np.stack([data] * samples) if samples > 1 else data, layer, level)
     return texture
 
 
@@ -225,11 +246,14 @@ def texels(format: re.Match[str], content: str, size: int, dimensions: int) -> n
     return np.ascontiguousarray(scaled.astype(np.dtype(f"{letter}{int(format[2]) // 8}")))
 
 
-def sampler_of(device: Any, value: Sampler) -> Any:
+def sampler_of(device: Any, value: Sampler, layout: Any) -> Any:
+    """Where the program compares and the test has a plain sampler, no comparison holds."""
     mode = getattr(spy.TextureFilteringMode, value.options.get("filteringMode", "linear"))
     compares = {}
     if "depthCompare" in value.options:
         compares = {
             "reduction_op": spy.TextureReductionOp.comparison, "comparison_func": spy.ComparisonFunc.less
         }  # fmt: skip
+    elif layout is not None and layout.type.name == "SamplerComparisonState":
+        compares = {"reduction_op": spy.TextureReductionOp.comparison}
     return device.create_sampler(min_filter=mode, mag_filter=mode, mip_filter=mode, **compares)

@@ -397,21 +397,22 @@ class CheckedProgram(FullChecker):
         return replaced
 
     def _import_all(self, module: CheckedModule, part: ast.ModuleDeclaration) -> None:
-        for member in part.members:
+        for member in nested(part.members, (ast.Namespace,)):
             if isinstance(member, ast.Import):
                 self._import(module, member)
-            elif isinstance(member, ast.Using):
+            elif isinstance(member, ast.Using) and not isinstance(member.parent, ast.Namespace):
                 resolve.use(module.scope, member)
 
     def _import(self, module: CheckedModule, node: ast.Import) -> None:
         if node.path in WITHIN_STANDARD and node.path not in self.files.texts:
             return
-        imported = self._find_module(node.path, module.path, node.span)
+        importer = self.files.importer(node.path, Path(node.span.source.name), module.path)
+        imported = self._find_module(node.path, importer, node.span)
         if imported is None:
             return
         imported = self._again(imported) if self._links else imported
         module.scope.linked.pop(imported.scope, None)  # all of it is visible
-        self._trace.note(MODULE, node.path, str(module.path or ""), self._meaning(imported))
+        self._trace.note(MODULE, node.path, str(importer or ""), self._meaning(imported))
         if node.has("__exported") and imported not in module.passed_on:
             module.passed_on.append(imported)
         if imported in module.imports:

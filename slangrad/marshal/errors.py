@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from slangrad.base.diagnostics import CODES, SlangCompileError
+from slangrad.base.diagnostics import CODES, CompileError, SlangCompileError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,6 +57,14 @@ class KernelGenException(CallError):
 
 class CallCompileError(KernelGenException, SlangCompileError):
     """The compiler refused the kernel of a call."""
+
+    @classmethod
+    def of(cls, error: CompileError) -> CallCompileError:
+        """Errors in the text of the user, as they are."""
+        errors = [diagnostic for diagnostic in error.diagnostics if diagnostic.is_error]
+        code = errors[0].code
+        message = str(CompileError(errors)).removeprefix(f"error[{code}]: ")
+        return cls(code, message, note="Slang compilation error: found when the call was compiled")
 
 
 class NameNotFound(AttributeError, ValueError):

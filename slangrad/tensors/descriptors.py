@@ -75,6 +75,7 @@ class DescriptorHandle:
 BUFFER, TEXTURE, SAMPLER, COMPARISON, COMBINED, WRITTEN = 1, 2, 16, 17, 32, 256
 TEXTURES = (
     "Texture1D", "Texture1DArray", "Texture2D", "Texture2DArray", "Texture3D", "TextureCube", "TextureCubeArray",
+    "Texture2DMS", "Texture2DMSArray",
 )  # fmt: skip
 LONG = {"r64_uint": 14 | 256, "r64_sint": 15 | 256}  # formats that the library does not convert
 
@@ -112,17 +113,19 @@ def of_texture(texture: Texture, written: bool) -> DescriptorHandle:
     if not (texture.writable if written else texture.readable):
         raise ValueError(f"descriptor_handle: make the texture with TextureUsage.{usage}")
     kind = DescriptorHandleType.rw_texture if written else DescriptorHandleType.texture
-    code = TEXTURE + _number_of(texture) + (WRITTEN if written else 0)
+    code = TEXTURE + TEXTURES.index(texture.slang_name) + (WRITTEN if written else 0)
     return handle(kind, texture.device, code, *_texels(texture))
 
 
 def of_combined(texture: Texture, sampler: HostValue) -> DescriptorHandle:
-    """Of a texture and its sampler. ValueError where the texture has no sampler, is not read, or has gradients."""
+    """Of a texture and its sampler. ValueError where the texture has no sampler, several samples, or gradients."""
     if sampler is None:
         raise ValueError("descriptor_handle_combined: make the view with a sampler: create_view(sampler=...)")
     if sampler.desc.compares:
         raise ValueError("descriptor_handle_combined: a sampler that compares needs a handle of its own")
-    code = COMBINED + _number_of(texture)
+    if "MS" in texture.slang_name:
+        raise ValueError(f"descriptor_handle_combined: no sampler applies to a {texture.type.name}")
+    code = COMBINED + TEXTURES.index(texture.slang_name)
     format, *numbers = _texels(texture)
     padding = "xxxx" if struct.calcsize(f"={format}") % 8 else ""
     kind = DescriptorHandleType.combined_texture_sampler
@@ -141,13 +144,6 @@ def of_sampler(sampler: HostValue) -> DescriptorHandle:
     return handle(kind, sampler.device, COMPARISON, f"{STATE}I", *sampler.numbers(), function)
 
 
-def _number_of(texture: Texture) -> int:
-    """The number of its kind. ValueError for textures that no handle stands for."""
-    if texture.slang_name not in TEXTURES:
-        raise ValueError(f"descriptor_handle: a {texture.type.name} has no handle; pass the texture itself")
-    return TEXTURES.index(texture.slang_name)
-
-
 def _texels(texture: Texture) -> tuple[HostValue, ...]:
     """The struct of a texture: the format of `struct`, and its numbers."""
     if texture.grad_in is not None or texture.grad_out is not None:
@@ -160,6 +156,7 @@ def _texels(texture: Texture) -> tuple[HostValue, ...]:
 # --- The kinds of a handle's type in Slang ---
 
 _BUFFER, _WRITTEN_BUFFER = (DescriptorHandleType.buffer,), (DescriptorHandleType.rw_buffer,)
+_COMBINED = (DescriptorHandleType.combined_texture_sampler,)
 _READ, _WRITTEN = (DescriptorHandleType.texture,), (DescriptorHandleType.rw_texture,)
 FITTING: dict[str, tuple[DescriptorHandleType, ...]] = {
     **dict.fromkeys(TEXTURES, _READ + _WRITTEN),
@@ -167,7 +164,7 @@ FITTING: dict[str, tuple[DescriptorHandleType, ...]] = {
     **dict.fromkeys(("StructuredBuffer", "ByteAddressBuffer"), _BUFFER + _WRITTEN_BUFFER),
     **dict.fromkeys(("RWStructuredBuffer", "RWByteAddressBuffer"), _WRITTEN_BUFFER),
     **dict.fromkeys(("SamplerState", "SamplerComparisonState"), (DescriptorHandleType.sampler,)),
-    **{name.replace("Texture", "Sampler"): (DescriptorHandleType.combined_texture_sampler,) for name in TEXTURES},
+    **{name.replace("Texture", "Sampler"): _COMBINED for name in TEXTURES if "MS" not in name},
 }  # fmt: skip
 
 

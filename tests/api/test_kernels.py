@@ -63,6 +63,70 @@ GROUPS = """
 """
 
 
+TUPLES = """
+    struct Settings { Tuple<int, float> pair; int count; }
+    ConstantBuffer<Settings> settings;
+    ConstantBuffer<Tuple<Texture2D<float>, SamplerState>> image;
+    RWStructuredBuffer<float> result;
+
+    [shader("compute")] [numthreads(1, 1, 1)]
+    void main()
+    {
+        result[0] = settings.pair._0;
+        result[1] = settings.pair._1;
+        result[2] = settings.count;
+        result[3] = image._0.SampleLevel(image._1, float2(0.5), 0);
+    }
+"""
+
+
+def test_tuples(device, kernel):
+    read = kernel(TUPLES)
+    texture = device.create_texture(format=spy.Format.r32_float, width=2, data=np.array([[1, 4]], F))
+    smooth = device.create_sampler()
+
+    def run(settings, image):
+        result = device.create_buffer(data=np.zeros(4, F))
+        read.dispatch([1, 1, 1], vars={"settings": settings, "image": image, "result": result})
+        return floats(result)
+
+    assert run({"pair": (3, 2.5), "count": 5}, (texture, smooth)) == [3, 2.5, 5, 2.5]
+    assert run({"pair": {"_1": 2.5}, "count": 5}, {"_0": texture, "_1": smooth}) == [0, 2.5, 5, 2.5]
+    for pair, message in (
+        ((1,), r"E1019.*settings.pair.*\n.*2 elements are needed, not 1"),
+        ((1.5, 2), r"E1019.*'settings.pair._0' of type 'int' cannot be float 1.5"),
+        (7, r"E1019.*settings.pair.*cannot be int 7"),
+    ):
+        with pytest.raises(CallError, match=message):
+            run({"pair": pair, "count": 5}, (texture, smooth))
+    with pytest.raises(CallError, match=r"E1019.*'image._0' of type 'Texture2D<float>' cannot be Sampler"):
+        run({"pair": (1, 2)}, (smooth, texture))
+
+
+def test_a_field_behind_one_that_cannot_be_set(device):
+    text = """
+        interface IShape { float area(); }
+        struct Square : IShape { float side; float area() { return side * side + 1; } }
+        struct Settings { IShape shape; int count; }
+        ConstantBuffer<Settings> settings;
+        RWStructuredBuffer<float> result;
+
+        [shader("compute")] [numthreads(1, 1, 1)]
+        void main() { result[0] = settings.shape.area(); result[1] = settings.count; }
+    """
+    module = device.load_module_from_source("behind_a_value_of_an_interface", text)
+    entry = module.entry_point("main", [spy.TypeConformance("IShape", "Square")])
+    read = device.create_compute_kernel(device.link_program([module], [entry]))
+    result = device.create_buffer(data=np.zeros(2, F))
+    read.dispatch([1, 1, 1], vars={"settings": {"count": 5}, "result": result})
+    assert floats(result) == [1, 5]  # the count lay in the place of the value of the interface
+    with pytest.raises(
+        CallError,
+        match=r"E1019.*'settings.shape' of type 'IShape' cannot be dict\n.*cannot be set from Python",
+    ):
+        read.dispatch([1, 1, 1], vars={"settings": {"shape": {"side": 1}, "count": 5}, "result": result})
+
+
 def test_three_dimensions_and_rounding_up(device, kernel):
     data = device.create_buffer(data=np.zeros((6, 4, 8, 4), np.uint32))
     kernel(GROUPS).dispatch(thread_count=spy.uint3(5, 3, 4), vars={"data": data})

@@ -176,3 +176,21 @@ def test_lists_have_the_dimensions_of_arrays(module: spy.Module) -> None:
 def test_a_type_is_a_name(module: spy.Module) -> None:
     with pytest.raises(CallError, match="add the key '_type' with the name of a type"):
         module.scaled({"_type": ["Spring"], "length": 1.0})
+
+
+OVERLOADED = """
+float first(FeedbackTexture2D<float> t) { return 1; }
+float second(FeedbackTexture2D<float> t) { return 1; }
+float second(float x) { return x; }
+"""
+
+
+def test_a_parameter_of_a_type_that_is_not_supported(device, load) -> None:
+    module = load(OVERLOADED)
+    texture = device.create_texture(format=spy.Format.r32_float)
+    for function, argument in ((module.first, texture), (module.first, 2.0), (module.second, {"x": 1})):
+        with pytest.raises(
+            CallError, match=r"E9001.*'FeedbackTexture2D' is not supported(.|\n)*such textures"
+        ):
+            function(argument)
+    assert module.second(2.0) == 2 and module.second(texture) == 0

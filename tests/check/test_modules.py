@@ -99,6 +99,22 @@ def test_files_of_a_module_are_looked_for_beside_the_file_that_names_them(tmp_pa
     program.load_module("main")
 
 
+def test_imports_are_looked_for_beside_the_file_that_has_them(tmp_path: Path) -> None:
+    """An included text, a file of the module, and the module itself; also within a namespace."""
+    program = write(
+        tmp_path,
+        main='module main;\n#include "lib/text.slang"\n __include "lib/deep/part"; float f() { return inside.g() + p() + b(); }',
+        lib__text="import near; import beside; namespace inside { import far; float g() { return a() + c(); } }",
+        lib__near="public float a() { return 1; }",
+        beside="public float b() { return 2; }",
+        lib__far="public float c() { return 3; }",
+        lib__deep__part="implementing main; import deepest; float p() { return d(); }",
+        lib__deep__deepest="public float d() { return 4; }",
+        deepest="public float other() { return 5; }",
+    )
+    assert type_of(program.load_module("main"), "inside.g() + p() + b()") == "float"
+
+
 def test_what_is_not_public_stays_in_a_module_that_says_public(tmp_path: Path) -> None:
     program = write(
         tmp_path,

@@ -299,3 +299,66 @@ def test_an_encoder() -> None:
     step[used[0]] = 1
     difference = (values(x, numbers + step) - values(x, numbers)) @ d
     np.testing.assert_allclose(by_feature[used[0]], difference, rtol=1e-3)
+
+
+CONVERTER = """
+import slang.neural;
+typealias Three = NetworkParameterLayoutConverter<double, 0b101, 18, 5, 33, 2>;
+typealias One = NetworkParameterLayoutConverter<half, 0, 4, 2>;
+int4 sizes() { return int4(Three.ElementCountLogical, Three.ElementCountPhysical, Three.BytesPhysical, One.BytesLogical); }
+
+void pack(int i, int count, RWStructuredBuffer<double> rows, double* tiles)
+{
+    Three.toOptimalLayout(BindlessAddress<double>(rows), PointerAddress<double>(tiles), i, count);
+}
+
+void unpack(int i, int count, RWStructuredBuffer<double> rows, double* tiles)
+{
+    Three.toPortableLayout(PointerAddress<double>(tiles), BindlessAddress<double>(rows), i, count);
+}
+"""
+
+
+def test_parameters_in_tiles_and_back() -> None:
+    device = spy.create_device()
+    module = spy.Module.load_from_source(device, "converter", CONVERTER)
+    sizes = (18, 5, 33, 2)
+    shapes = list(zip(sizes[1:], sizes))
+    logical = sum(r * c for r, c in shapes) + 5 + 2
+    physical = (32 * 16 + 16) + (16 * 48 + 48) + (48 * 16 + 16)
+    assert list(module.sizes()) == [logical, physical, 8 * physical, 2 * 8]
+
+    numbers = np.arange(1.0, logical + 1)
+    expected, begin = [], 0
+    for (rows, columns), has_bias in zip(shapes, (True, False, True)):
+        expected.append(tiles(numbers[begin : begin + rows * columns].reshape(rows, columns)))
+        begin += rows * columns
+        bias = np.full(-(-rows // 16) * 16, 0.0 if has_bias else -1.0)  # without one its place is left alone
+        if has_bias:
+            bias[:rows] = numbers[begin : begin + rows]
+            begin += rows
+        expected.append(bias)
+    rows, memory = buffer(device, numbers), buffer(device, np.full(physical, -1.0))
+    module.pack(np.arange(7, dtype=np.int32), 7, rows, memory.device_address)
+    np.testing.assert_array_equal(memory.to_numpy().view(np.float64), np.concatenate(expected))
+    back = buffer(device, np.zeros_like(numbers))
+    module.unpack(np.arange(5, dtype=np.int32), 5, back, memory.device_address)
+    np.testing.assert_array_equal(back.to_numpy().view(np.float64), numbers)
+
+
+GENERIC = """
+import slang.neural;
+[Differentiable] V filled<V : IVector<double>>(double x) { return V(x); }
+double slope(double x) { return fwd_diff(filled<InlineVector<double, 3>>)(diffPair(x, 2.0lf)).d[1]; }
+double reverse(double x)
+{
+    var pair = diffPair(x);
+    bwd_diff(filled<InlineVector<double, 3>>)(pair, InlineVector<double, 3>(1.0lf));
+    return pair.d;
+}
+"""
+
+
+def test_vectors_of_any_type_are_made_with_derivatives() -> None:
+    module = spy.Module.load_from_source(spy.create_device(), "generic", GENERIC)
+    assert (module.slope(1.0), module.reverse(1.0)) == (2.0, 3.0)

@@ -182,6 +182,35 @@ def test_copies_take_samples_as_slices(device, load) -> None:
     assert (doubled == 2 * texels).all()
 
 
+HANDLES = """
+struct Both { Texture2DMS<float>.Handle read; RWTexture2DMSArray<uint>.Handle written; }
+float added(Both both, int2 p, int sample)
+{
+    uint width, height, layers, samples;
+    both.written.GetDimensions(width, height, layers, samples);
+    both.written[int3(p, 1), sample] += 5;
+    return both.read[p, sample] + 100 * both.written[int3(p, 1), sample] + 10000 * samples;
+}
+float second(Texture2DMS<float, 2>.Handle t, int2 p) { return t.Load(p, 1); }
+float wrong(Texture2D<float>.Handle t) { return t[uint2(0, 0)]; }
+"""
+
+
+def test_handles_of_several_samples(device, load) -> None:
+    module = load(HANDLES)
+    texels = np.arange(24, dtype=F).reshape(2, 3, 4)
+    numbers = np.arange(96, dtype=np.uint32).reshape(2, 4, 3, 4)
+    read = texture_of(device, spy.Format.r32_float, texels)
+    written = texture_of(device, spy.Format.r32_uint, numbers, TYPES.texture_2d_ms_array)
+    both = {"read": read.descriptor_handle_ro, "written": written.descriptor_handle_rw}
+    value = module.added(both, spy.int2(1, 2), 1)
+    assert value == texels[1, 2, 1] + 100 * (numbers[1, 1, 2, 1] + 5) + 40000
+    assert written.to_numpy(layer=1)[1, 2, 1] == numbers[1, 1, 2, 1] + 5
+    assert module.second(read, spy.int2(3, 0)) == texels[1, 0, 3]
+    with pytest.raises(spy.PointerError):
+        module.wrong(read)
+
+
 def test_bad_uses_of_samples(device, load) -> None:
     module = load(TEXT)
     image = texture_of(device, spy.Format.rg32_float, np.zeros((2, 1, 1, 2), F))
@@ -192,8 +221,8 @@ def test_bad_uses_of_samples(device, load) -> None:
         module.depth(
             texture_of(device, spy.Format.r32_uint, np.zeros((1, 1, 1), np.uint32)), spy.int2(0, 0), 0
         )
-    with pytest.raises(ValueError, match="a texture_2d_ms has no handle; pass the texture itself"):
-        _ = image.descriptor_handle_ro
+    with pytest.raises(ValueError, match="no sampler applies to a texture_2d_ms"):
+        _ = image.create_view(sampler=device.create_sampler()).descriptor_handle_combined
     with pytest.raises(ValueError, match="to_bitmap: a texture_2d_ms is no image"):
         image.to_bitmap()
     with pytest.raises(ValueError, match="samples of a texture_2d_ms have no rows of their own"):
@@ -201,7 +230,7 @@ def test_bad_uses_of_samples(device, load) -> None:
     with pytest.raises(ValueError, match="sample_count is 4, and the gradient of this texture has 2"):
         image.with_grads(texture_of(device, spy.Format.rg32_float, np.zeros((4, 1, 1, 2), F)))
     sampled = "float4 f(Texture2DMS<float4> t, SamplerState s) { return t.Sample(s, float2(0)); }"
-    with pytest.raises((spy.CompileError, CallCompileError), match="Sample"):
+    with pytest.raises((spy.CompileError, CallCompileError), match="no sampler applies to several samples"):
         load(sampled).f(
             texture_of(device, spy.Format.rgba32_float, np.zeros((1, 1, 1, 4), F)), device.create_sampler()
         )

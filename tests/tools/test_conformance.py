@@ -108,13 +108,19 @@ StructuredBuffer<int16_t> small;
 Texture2DArray<float4> board;
 //TEST_INPUT: Sampler(filteringMode=point):name=sampler
 SamplerState sampler;
+//TEST_INPUT: TextureSampler2D(size=4, content=one):name=both
+Sampler2D<float4> both;
+//TEST_INPUT: Texture2D(size=4, content=one, sampleCount=two, format=RGBA32Float):name=several
+Texture2DMS<float4> several;
+//TEST_INPUT: set mixed = new Tuple<Texture2D, SamplerState>{Texture2D(size=4, content=one), Sampler}
+ConstantBuffer<Tuple<Texture2D, SamplerState>> mixed;
 //TEST_INPUT: uniform(data=[4 5]):name=limits
 uniform int2 limits;
 //TEST_INPUT: set value = ubuffer(data=[6.5], stride=4)
 uniform float* value;
 //TEST_INPUT: set places = ubuffer(data=[value], stride=8)
 StructuredBuffer<float*> places;
-//TEST_INPUT: ubuffer(data=[0], stride=4, count=16):out,name=outputBuffer
+//TEST_INPUT: ubuffer(data=[0], stride=4, count=19):out,name=outputBuffer
 RWStructuredBuffer<float> outputBuffer;
 
 interface IShape { float area(); }
@@ -126,8 +132,9 @@ void computeMain()
 {
     float values[] = { parts.numbers[1], float(parts.inner.count), parts.inner.pair.y, float(rows[0][0]), float(rows[1][0]),
         turn[1][1], shapes[0].area(), shapes[1].area(), float(small[0]), float(small[3]), board.Load(int4(0, 3, 1, 0)).x,
-        board.SampleLevel(sampler, float3(0.1, 0.1, 0), 0).x, float(limits.y), *value, *places[0], SCALE };
-    for (int i = 0; i < 16; i++)
+        board.SampleLevel(sampler, float3(0.1, 0.1, 0), 0).x, float(limits.y), *value, *places[0], SCALE, both.Sample(float2(0)).x,
+        several[int2(3, 3), 1].x * 2, mixed._0.SampleLevel(mixed._1, float2(0), 0).x * 3 };
+    for (int i = 0; i < 19; i++)
         outputBuffer[i] = values[i];
     // CHECK: type: float
     // CHECK-HLSL: is the rule of another test
@@ -146,6 +153,9 @@ void computeMain()
     // CHECK-NEXT: 5.0
     // CHECK-COUNT-2: 6.5
     // CHECK-NEXT: 2.0
+    // CHECK-NEXT: 1.0
+    // CHECK-NEXT: 2.0
+    // CHECK-NEXT: 3.0
 }
 """
 
@@ -163,7 +173,7 @@ def test_kinds_of_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "set x = new",
         "set x = [1, 2",
         "ubuffer(data=[1 2",
-        "set x = TextureSampler2D(size=4)",
+        "set x = TextureSampler2DRect(size=4)",
         "globalSpecializationArg A",
     ],
 )

@@ -11,7 +11,7 @@ No value is converted silently: one that does not fit is an error with the name 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ from slangrad.check.model.types import (
     PointerType,
     ScalarType,
     StructType,
+    Tuple,
     Type,
     VectorType,
     rules_of,
@@ -194,6 +195,30 @@ class HandleUniform(StructEncoder):
         values[at] = handle.value
 
 
+class TupleUniform(StructEncoder):
+    """A tuple: a list of its elements, or a dict with `_0`, `_1` and so on."""
+
+    __slots__ = ()
+
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
+        if isinstance(value, (list, tuple)):
+            count = len(self.fields())
+            if len(value) != count:
+                raise self.manner.refuse(self, value, label, f"{count} elements are needed, not {len(value)}")
+            value = {f"_{i}": part for i, part in enumerate(value)}
+        super().put(values, at, value, label)
+
+
+class FixedUniform(Encoder):
+    """A value that cannot be passed: it stays zero."""
+
+    __slots__ = ()
+    needed = False
+
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
+        raise self.manner.refuse(self, value, label, "such values cannot be set from Python")
+
+
 UNIFORMS = {"_data", "_shape", "_strides", "_offset"}  # the keys of `Tensor.uniforms()`
 
 
@@ -296,7 +321,17 @@ class Uniforms:
         if isinstance(of, ArrayType):
             part = self.of(stored(of.element, rules))
             return None if part is None else RowsEncoder(STRICTLY, form, part, t)
+        if isinstance(of, Tuple):
+            parts = {f"_{i}": stored(element, rules) for i, element in enumerate(of.elements)}
+            return TupleUniform(STRICTLY, form, self._parts(parts), t)
         return self._struct(t, form, of, rules) if isinstance(of, StructType) else None
+
+    def _parts(self, types: Mapping[str, Type]) -> Iterator[tuple[str, Encoder]]:
+        """The encoders of fields that have memory."""
+        for name, kind in types.items():
+            form = self._types.lower(kind)
+            if form is not None:
+                yield name, self.of(kind) or FixedUniform(STRICTLY, form, kind)
 
     def _struct(self, whole: Type, form: ir.Type, t: StructType, rules: str) -> Encoder | None:
         name, device = standard_name(t), self._device
@@ -317,9 +352,8 @@ class Uniforms:
             rank = t.arguments[1]
             assert isinstance(rank, int)
             return TensorUniform(t, form, FAMILIES[name], element, range(rank, rank + 1), device)
-        fields = [(field, self.of(stored(kind, rules))) for field, kind in self._types.stored_fields(t)]
-        writable_fields = [(field, part) for field, part in fields if part is not None]
-        return StructEncoder(STRICTLY, form, writable_fields, whole)
+        parts = {field: stored(kind, rules) for field, kind in self._types.stored_fields(t)}
+        return StructEncoder(STRICTLY, form, self._parts(parts), whole)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
+from slangrad.base.diagnostics import CompileError
 from slangrad.base.suggestions import near
 from slangrad.call.binding.bind import PassedArgument
 from slangrad.call.binding.call_request import CALL_WORDS
@@ -25,9 +26,9 @@ from slangrad.call.binding.program import (
     ModuleTypes,
     found_function,
 )
-from slangrad.check.model.types import Type
+from slangrad.check.model.types import ERROR, Type
 from slangrad.check.reflect import ParameterView
-from slangrad.marshal.errors import BoundVariableException, ResolveException
+from slangrad.marshal.errors import BoundVariableException, CallCompileError, ResolveException
 from slangrad.marshal.protocol.marshal import Marshal, Way
 from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT
 
@@ -73,6 +74,7 @@ def resolve(
             reasons.append("it takes the arguments")
             survivors += outcome
     if not survivors:
+        _raise_refusals(candidates)
         raise _failure(name, candidates, reasons)
     best = min(survivor.cost for survivor in survivors)
     survivors = [survivor for survivor in survivors if survivor.cost == best]
@@ -93,6 +95,18 @@ def _differentiable(name: str, candidates: Sequence[CallCandidate], mode: str) -
         return fitting
     message = f"Could not call function '{name}': Function is not differentiable"
     raise ResolveException("E1006", message, map(str, candidates), "mark it [Differentiable]")
+
+
+def _raise_refusals(candidates: Sequence[CallCandidate]) -> None:
+    """CallCompileError where a parameter is of a type that is not supported."""
+    for candidate in candidates:
+        view = candidate.view
+        if all(parameter.type is not ERROR for parameter in candidate.parameters):
+            continue
+        try:
+            view.program.refusals.require_none(view.declaration.span)
+        except CompileError as refused:
+            raise CallCompileError.of(refused) from refused
 
 
 # --- Positions and names ------------------------------------------------------------------------------

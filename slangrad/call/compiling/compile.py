@@ -308,21 +308,13 @@ def _explained(error: CompileError, name: str, written: KernelText) -> CallCompi
         diagnostic.span is None or diagnostic.span.source.name == name for diagnostic in error.diagnostics
     )
     if not in_page:
-        return _explained_alone(error)
+        return CallCompileError.of(error)
     details = []
     for diagnostic in error.diagnostics:
         label = _label_of(diagnostic, name, written)
         details.append(f"argument '{label}': {diagnostic}" if label else str(diagnostic))
     shown = ["in the generated kernel:", *written.text.splitlines()]
     return CallCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
-
-
-def _explained_alone(error: CompileError) -> CallCompileError:
-    """Errors in the text of the user, as they are."""
-    errors = [diagnostic for diagnostic in error.diagnostics if diagnostic.is_error]
-    code = errors[0].code
-    message = str(CompileError(errors)).removeprefix(f"error[{code}]: ")
-    return CallCompileError(code, message, note="Slang compilation error: found when the call was compiled")
 
 
 def _label_of(diagnostic: Diagnostic, name: str, written: KernelText) -> str:

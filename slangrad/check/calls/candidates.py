@@ -15,7 +15,7 @@ from slangrad.check.model.checked import Derivative
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.meanings import Candidate, Coercion
-from slangrad.check.model.types import FunctionType, Type
+from slangrad.check.model.types import ERROR, FunctionType, Type
 from slangrad.syntax import ast
 
 Arguments = list[ast.Expression | None]  # by parameter; None where the default is taken
@@ -121,10 +121,10 @@ def _counts_this(checker: Checker, candidate: Candidate) -> bool:
 
 
 def best_matches(checker: Checker, matches: list[Match]) -> list[Match]:
-    """The match that beats all others, or those that are equally good. The cheapest wins. Ties are broken in this
-    order: fewer defaults; not generic; more special; of the inheriting interface; a higher `[OverloadRank]`; fewer
-    generic parameters. Members of the type then come before those of extensions, nearer ones before others, and those
-    with a body before the rest."""
+    """The match that beats all others, or those that are equally good. One with a parameter of a wrong type loses, and
+    the cheapest wins. Ties are broken in this order: fewer defaults; not generic; more special; of the inheriting
+    interface; a higher `[OverloadRank]`; fewer generic parameters. Members of the type then come before those of
+    extensions, nearer ones before others, and those with a body before the rest."""
     best = [matches[0]]
     for match in matches[1:]:
         order = _compare(checker, match, best[0])
@@ -161,7 +161,8 @@ def _rank(checker: Checker, match: Match) -> int:
 
 
 def _price(match: Match) -> tuple[int, ...]:
-    return match.cost, match.defaults, bool(match.candidate.declaration.generics)
+    is_wrong = any(parameter.type is ERROR for parameter in match.signature.parameters)
+    return is_wrong, match.cost, match.defaults, bool(match.candidate.declaration.generics)
 
 
 def _distance(match: Match) -> tuple[int, ...]:

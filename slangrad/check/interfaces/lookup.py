@@ -112,6 +112,10 @@ def _requiring(checker: Checker, kind: Type, name: str) -> Sequence[InterfaceTyp
     return table.get(name, [])
 
 
+def is_type_declaration(declaration: ast.Declaration) -> bool:
+    return isinstance(declaration, (ast.StructDeclaration, ast.EnumDeclaration, ast.TypeAlias, ast.Interface))
+
+
 def concrete_members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
     """Members that the type itself or an extension declares."""
     results: list[LookupResult] = []

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from slangrad.base.diagnostics import Reporter
 from slangrad.check.generics.bounds import requirement_substitution
 from slangrad.check.generics.substitution import own_substitution, self_argument, self_type, substitute
-from slangrad.check.interfaces.lookup import concrete_members, conformances
+from slangrad.check.interfaces.lookup import concrete_members, conformances, is_type_declaration
 from slangrad.check.model.checked import FunctionInfo, ParameterInfo, SubscriptInfo
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef
@@ -71,7 +71,7 @@ def _make(
     this = self_type(owner)
     if isinstance(requirement, ast.Constructor):
         return _default_constructor(checker, owner, this, requirement)
-    if not concrete_members(checker, this, requirement.name):
+    if all(is_type_declaration(m.declaration) for m in concrete_members(checker, this, requirement.name)):
         return None
     seen = requirement_substitution(this, interface)
     if isinstance(requirement, ast.FunctionDeclaration):

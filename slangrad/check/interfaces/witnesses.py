@@ -40,6 +40,7 @@ from slangrad.check.interfaces.lookup import (
     has_body,
     interface_bases,
     is_stated,
+    is_type_declaration,
     tag_type,
     unmet_constraint,
 )
@@ -132,10 +133,6 @@ def members_for(checker: Checker, kind: Type, interface: InterfaceType, name: st
         )
 
     return sorted(results, key=is_elsewhere)
-
-
-def is_type_declaration(declaration: ast.Declaration) -> bool:
-    return isinstance(declaration, (ast.StructDeclaration, ast.EnumDeclaration, ast.TypeAlias, ast.Interface))
 
 
 def member_type(checker: Checker, member: LookupResult) -> Type:

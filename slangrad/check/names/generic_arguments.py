@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from slangrad.check.generics.substitution import identity, substitute, substitute_value
+from slangrad.check.generics.substitution import identity, own_substitution, substitute, substitute_value
 from slangrad.check.interfaces.lookup import LookupResult, unmet_constraint
 from slangrad.check.interfaces.witnesses import member_type
 from slangrad.check.model.declref import Bindings
@@ -33,6 +33,7 @@ from slangrad.check.model.types import (
 from slangrad.check.model.values import Pack
 from slangrad.check.names.memory_rules import pointed, with_layout
 from slangrad.check.names.scopes import Scope, levels
+from slangrad.check.names.texture_types import texture_type
 from slangrad.syntax import ast
 
 
@@ -191,9 +192,26 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, arguments: Seq
             message = f"argument {index + 1} of '{name}' must be a {kind.rstrip('s')}, not '{argument}'"
             scope.checker.error("E0402", message, node.span)
             return FAILED
+    if name == "_Texture":
+        return _texture(scope, node, full)
     if name in POINTERS:
         return TypeMeaning(pointer(pointed(scope.checker, node, full)))
     return _light(scope, node, make([_without_rules(name, entry) for entry in full]))
+
+
+def _texture(scope: Scope, node: ast.Expression, arguments: Sequence[Entry]) -> Meaning:
+    kind = texture_type(scope.checker, arguments)
+    if kind is None:
+        scope.refuse(
+            "E9001",
+            "there is no such '_Texture'",
+            node.span,
+            "shape, isArray, isMS, access and isCombined have to be known, and name a texture that exists here",
+        )
+        return FAILED
+    if isinstance(kind.declaration, ast.GenericDeclaration):
+        _check_later(scope, node, kind.declaration, own_substitution(kind))
+    return TypeMeaning(kind)
 
 
 def _is_kind(kind: str, argument: Entry) -> bool:
@@ -217,6 +235,7 @@ BUILTIN_GENERICS: dict[str, GenericRow] = {
     "Array":  (("type", "value"),          (),            lambda parts: array_of(parts[0], parts[1])),
     "Ptr":    (("type", "..."),            (),            lambda parts: pointer(parts[0])),
     "LayoutPtr": (("type", "..."),         (),            lambda parts: pointer(parts[0])),
+    "_Texture": (("type", "type", *["value"] * 7), (),    lambda parts: parts[0]),
     "Tuple":  (("types",),                 (),            lambda parts: tuple_of(tuple(parts))),
 }
 # fmt: on

@@ -54,7 +54,7 @@ from slangrad.check.model.types import (
 from slangrad.check.model.values import parameter_value
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.scopes import Scope, enclosing_member_scope, levels
-from slangrad.check.names.unsupported import refused_member
+from slangrad.check.names.unsupported import is_unblended, refused_member
 from slangrad.syntax import ast
 
 CALLABLE = (ast.FunctionDeclaration, ast.Constructor)
@@ -101,7 +101,7 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
     if form is not None:
         return set_slots(node, *form)
     results = members(scope.checker, kind, node.name)
-    if not results:
+    if not results or is_unblended(kind, node.name):
         return report_no_member(scope, node, kind)
     return member_meaning(scope, node, results, base)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slangrad.check.model.types import StructType, Type
+from slangrad.check.model.types import ScalarType, StructType, Type, VectorType
 from slangrad.check.texts.standard import TEXTURES
 
 
@@ -25,16 +25,17 @@ TEXTURE = (
 )
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
+MULTISAMPLED = "no sampler applies to several samples; t.Load(location, sample) reads one"
 HANDLES = "there is no heap to index; declare handles as parameters: DescriptorHandle<Texture2D<float4>>"
 NO_HANDLE = "handles stand for buffers, textures and samplers; pass other values themselves, or a pointer"
 
 # fmt: off
 _REFUSALS = (
-    (r"(RasterizerOrdered|Feedback)Texture\w+|RWTextureCube(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
-     r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch|CheckAccessFullyMapped"
+    (r"(RasterizerOrdered|Feedback)Texture\w+|RWTextureCube(Array)?|ITexelElement|TextureFootprint\w+"
+     r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch"
      r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
      "E9001", TEXTURE),
-    (r"[iu]?sampler(1D|2D|3D|Cube|Buffer)\w*|SamplerBuffer\w*|Sampler2DMS\w*",
+    (r"[iu]?sampler(1D|2D|3D|Cube|Buffer)\w*|SamplerBuffer\w*|Sampler2DMSArray\w*",
      "E9001", "such samplers are not supported; write Sampler2D<float4>, or a texture and a SamplerState"),
     (r"(Resource|Sampler)DescriptorHeap|__DynamicResource",
      "E9001", HANDLES),
@@ -42,7 +43,7 @@ _REFUSALS = (
      r"|(begin|end)InvocationInterlock",
      "E9002", "threads are no pixels; ddx, ddy and fwidth are there for groups with quads"),
     (r"Ray(Desc|Query|Flags|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|[hH]itObject\w*|ReportHit\w*"
-     r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(Checker|Object)Ray\w+|(Object|Checker)To\w+|RayT(Min|Current)"
+     r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(World|Object)Ray\w+|(Object|World)To\w+|RayT(Min|Current)"
      r"|(Instance|Primitive|Geometry|Cluster)I(D|ndex)|HitKind|HitTriangleVertexPositions?|RAY_FLAG"
      r"|(RAY_FLAG|COMMITTED|CANDIDATE|HIT_KIND)_\w+|BuiltInTriangleIntersectionAttributes|accelerationStructureEXT"
      r"|DispatchMesh|SetMeshOutputCounts|Output(Vertices|Indices|Primitives|Patch)|InputPatch|(Point|Line|Triangle)Stream"
@@ -74,8 +75,6 @@ _REFUSALS = (
      "E9011", "'expand' and 'each' run over all elements of a pack"),
     (r"Ref",
      "E9005", "only Slang's own library names references; return the place by 'ref', or a pointer"),
-    (r"NativeString",
-     "E9006", "a text can only be the format of printf"),
 )
 # fmt: on
 
@@ -86,6 +85,21 @@ def refused_name(name: str) -> Refusal | None:
     return next(refusals, None)
 
 
+SAMPLES = ("Sample", "Gather", "CalculateLevelOfDetail")
+
+
+def is_unblended(kind: Type, name: str) -> bool:
+    """Whether a member of the library would blend texels that are whole numbers; `Gather` does at corners of cubes."""
+    if not name.startswith(SAMPLES) or not isinstance(kind, StructType) or not kind.arguments:
+        return False
+    declaration, texel = kind.declaration, kind.arguments[0]
+    number = texel.element if isinstance(texel, VectorType) else texel
+    if declaration.span.source.name not in TEXTURES or not isinstance(number, ScalarType) or number.is_float:
+        return False
+    is_blend = name.startswith("Sample") or "Cmp" in name or "Cube" in declaration.name
+    return is_blend or name.startswith("Calculate")
+
+
 def refused_member(kind: Type, name: str) -> Refusal | None:
     """The message about a member that a type does not have."""
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
@@ -93,7 +107,10 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
         return Refusal("E9001", NO_HANDLE)
     if file not in TEXTURES:
         return None
-    if not name.startswith("Sample"):
+    if not name.startswith(SAMPLES):
         return Refusal("E9001", TEXTURE)
-    is_written = isinstance(kind, StructType) and kind.declaration.name.startswith("RW")
-    return Refusal("E9001", WRITTEN if is_written else UNBLENDED)
+    assert isinstance(kind, StructType)
+    texture = kind.declaration.name
+    if "2DMS" in texture:
+        return Refusal("E9001", MULTISAMPLED)
+    return Refusal("E9001", WRITTEN if texture.startswith("RW") else UNBLENDED)

@@ -124,6 +124,16 @@ class Files:
         search.give_up()
         return None
 
+    def importer(self, name: str, file: Path, module: Path | None) -> Path | None:
+        """The file beside which a module is looked for: an included one that imports it, if it is there, else that of
+        the module."""
+        if file == module or file.absolute() not in self.seen:
+            return module
+        try:
+            return module if self.module(name, file) is None else file
+        except UNREADABLE:
+            return module
+
     def part(self, name: str, asker: Path | None) -> tuple[SourceFile, Path | None] | None:
         """A file of the asking module, which has no compiled form of its own."""
         text = self._provided(name)

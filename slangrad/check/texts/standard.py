@@ -25,7 +25,10 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
-TEXTURES = ("std/texture.slang", "std/texture_more.slang")
+TEXTURES = tuple(
+    f"std/{part}.slang"
+    for part in ("texture", "texture_more", "texture_cube", "texture_combined", "texture_samples")
+)
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
     "math_functions",
     "math_functions_double",
@@ -43,16 +46,20 @@ NAMES = {  # parts that are read for texts that mention them
     "texel": TEXTURE_NAMES,
     "texel_format": TEXTURE_NAMES,
     "texture": TEXTURE_NAMES,
-    "texture_samples": re.compile("Texture2DMS"),
-    "texture_more": re.compile("Gather|SampleCmp|TextureCube|Sampler[123C]|(Depth|W)Texture"),
+    "texture_samples": re.compile(r"(Texture|Sampler)2DMS|\b_Texture\b"),
+    "texture_combined": re.compile(r"Sampler[123C]|\b_Texture\b"),
+    "texture_cube": re.compile("TextureCube"),
+    "texture_more": re.compile("Gather|SampleCmp|(Depth|W)Texture"),
     "level_of_detail": re.compile("CalculateLevelOfDetail"),
     "quads": re.compile(r"\b(dd[xy]|fwidth)(_fine|_coarse)?\b"),
     "wave_sets": re.compile("Quad[A-Z]|Wave(M|Sync|ActiveAllEqual|Get(Active|Converged|NumWaves|WaveIndex))"),
 }
 TOGETHER = {"texture_handles": {"texture", "descriptor"}}  # parts that are read where all of these are
 NEEDED = {  # further parts that a part needs; it stands before rows of these
-    "level_of_detail": {"quads", "texture_more"},
-    "texture_handles": {"texture_more"},
+    "level_of_detail": {"quads", "texture_combined"},
+    "texture_handles": {"texture_combined", "texture_samples"},
+    "texture_combined": {"texture_cube"},
+    "texture_cube": {"texture_more"},
     "texture_more": {"texel", "texel_format", "texture"},
     "texture_samples": {"texel", "texel_format", "texture"},
 }

@@ -237,6 +237,11 @@ def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
 
 
+HELD = dict.fromkeys(("numpy array", "torch tensor"), "it holds numbers, vectors, matrices and arrays") | {
+    "texture": "it holds numbers and vectors for which there is a format"
+}
+
+
 @dataclass(slots=True, frozen=True)
 class ArrayMaker:
     """NumPy arrays of values of a type; structs are records."""
@@ -251,8 +256,7 @@ class ArrayMaker:
 
 def _refused(created: Created, container: str) -> CallError:
     message = f"a {container} cannot hold results of type '{created.type}'"
-    note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
-    return CallError("E1011", message, (), note)
+    return CallError("E1011", message, (), f'{HELD[container]}; use _result="tensor"')
 
 
 def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:

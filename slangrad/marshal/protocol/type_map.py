@@ -74,7 +74,9 @@ class HostTypeMap(MemoryForms):
             return self._value(self._tag(t))
         if isinstance(t, checked.InterfaceType):
             return self._interface(t)
-        return self._struct(t) if isinstance(t, checked.StructType) else None
+        if isinstance(t, checked.Tuple):
+            return self._struct(t, tuple((f"_{i}", element) for i, element in enumerate(t.elements)))
+        return self._struct(t, self._fields(t)) if isinstance(t, checked.StructType) else None
 
     def _interface(self, t: checked.InterfaceType) -> ir.Type | None:
         size, conforming = self._alternatives(t)
@@ -88,8 +90,7 @@ class HostTypeMap(MemoryForms):
         self.words.add(words)
         return words
 
-    def _struct(self, t: checked.StructType) -> ir.Type | None:
-        fields = self._fields(t)
+    def _struct(self, t: checked.StructType | checked.Tuple, fields: Fields) -> ir.Type | None:
         values = tuple((name, self._value(checked.unstored(field))) for name, field in fields)
         lowered = tuple((name, value) for name, value in values if value is not None)
         if len(lowered) < len(values):
