@@ -109,7 +109,9 @@ STREAMED: dict[str, Any] = {
     "letters": lambda q, k, v: np.einsum(
         "bhnm,bhmd->bhnd", share(np.einsum("bhnd,bhmd->bhnm", q, k) * 0.5), v
     ),
-    "other order": lambda q, k, v: np.einsum("bhmd,bhnm->bhnd", v, share(np.einsum("bhmd,bhnd->bhnm", k, q))),
+    "other order": lambda q, k, v: np.einsum(
+        "bhmd,bhnm->bhnd", v, share(np.einsum("bhmd,bhnd->bhnm", k, q) / 3)
+    ),
     "matrices": lambda q, k, v: share(q[0, 0] @ k[0, 0].T) @ v[0, 0],
 }
 STORED: dict[str, Any] = {
