@@ -12,6 +12,9 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph.arrays.trees import all_leaves
+from slangrad.graph.lowering.steps import KernelStep
+from slangrad.graph.planning import memory as planned_memory
 from slangrad.graph.planning.recompute import _cover, bytes_in
 
 RNG = np.random.default_rng(3)
@@ -206,10 +209,10 @@ def test_other_texts_are_refused(text: str) -> None:
 def test_cheap_covers() -> None:
     """Holders that are dropped are enough in each row, and cost little more than the cheapest of all subsets."""
     subsets = np.array(list(product((False, True), repeat=12)))
-    ratios = []
+    rng, ratios = np.random.default_rng(3), []  # not that of other tests, which run in any order
     for _ in range(20):
-        sizes = RNG.uniform(1, 10, (6, 12)) * (RNG.uniform(size=(6, 12)) < 0.6)
-        costs, need = RNG.uniform(1, 5, 12), sizes.sum(1) * 0.4
+        sizes = rng.uniform(1, 10, (6, 12)) * (rng.uniform(size=(6, 12)) < 0.6)
+        costs, need = rng.uniform(1, 5, 12), sizes.sum(1) * 0.4
         taken = _cover(costs, sizes, need)
         assert (sizes @ taken >= need * (1 - 1e-6)).all()
         enough = (subsets @ sizes.T >= need).all(1)
@@ -251,3 +254,83 @@ def test_arrays_that_lie_where_others_lay_are_read_anew() -> None:
         x.resize((70_000,), refcheck=False)
         x.resize((256,), refcheck=False)
         np.testing.assert_array_equal(f(x), x * 2)
+
+
+def normalized(x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+
+def rows_in_turn(x: Any, w: Any) -> Any:
+    for _ in range(3):
+        x = normalized(x + np.tanh(graph.softmax(x @ w)))
+    return x
+
+
+def maps_in_turn(x: Any, w: Any) -> Any:
+    """Sums along two axes in turn, so maps between them are kernels."""
+    for axis in (0, 1, 0):
+        x = np.tanh(np.cumsum(x, axis)) * x
+    return x
+
+
+def attended(x: Any, w: Any) -> Any:
+    return (np.square(graph.softmax(x @ w @ x.T) @ x)).sum()
+
+
+def turned(x: Any, w: Any) -> Any:
+    """A kernel reads an array that ends there at its own place and at another."""
+    y = np.cumsum(x[:32], 0)
+    return np.cumsum(y * y.T + y[::-1], 1)
+
+
+def picked(x: Any, w: Any) -> Any:
+    y = np.cumsum(x, 0)
+    return np.cumsum(np.take_along_axis(y, np.argsort(np.arange(32))[None] % 7, 1) + y[:, :1], 0)
+
+
+def converted(x: Any, w: Any) -> Any:
+    return np.cumsum(np.cumsum(x, 0).astype(np.int64) * 2, 0).astype(np.float32)
+
+
+def kept_rows(x: Any, w: Any) -> Any:
+    """A row is stored before a sum reads what it was made of."""
+    y = x @ w
+    z = y - y.max(-1, keepdims=True)
+    return np.cumsum(z, 0) + (np.exp(z) * y).sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize(("program", "part"), [
+    (rows_in_turn, 0.7), (graph.grad(lambda x, w: rows_in_turn(x, w).sum()), 1), (maps_in_turn, 1),
+    (graph.grad(lambda x, w: maps_in_turn(x, w).sum()), 1), (graph.grad(attended, (0, 1)), 0.9), (turned, 1),
+    (picked, 1), (converted, 1), (kept_rows, 1),
+], ids=lambda value: getattr(value, "__name__", ""))  # fmt: skip
+def test_results_are_written_over_inputs_that_nothing_reads_again(
+    program: Any, part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bits are those of a plan where each result has a place of its own, in as much memory or a part of it."""
+    rng = np.random.default_rng(11)
+    x, w = rng.normal(size=(256, 32)), rng.normal(size=(32, 32))
+    in_place, apart = graph.jit(program), graph.jit(program)
+    peak = in_place.explain(x, w).plan.peak
+    monkeypatch.setattr(planned_memory, "_overwritten", lambda steps, spans: {})
+    assert peak <= part * apart.explain(x, w).plan.peak
+    for result, other in zip(all_leaves(in_place(x, w)), all_leaves(apart(x, w)), strict=True):
+        np.testing.assert_array_equal(result, other)
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "is_over"),
+    [
+        (rows_in_turn, "rows", True),
+        (kept_rows, "rows", False),
+        (kept_rows, "map", True),
+        (picked, "map", False),
+    ],
+)
+def test_only_arrays_that_are_read_at_their_place_are_written_over(
+    program: Any, kind: str, is_over: bool
+) -> None:
+    plan = graph.jit(program).explain(np.ones((256, 32)), np.ones((32, 32))).plan
+    steps = [step for step in plan.steps if isinstance(step, KernelStep) and step.name.startswith(kind)]
+    assert steps
+    assert all(bool(step.replaces) == is_over for step in steps)

@@ -39,7 +39,6 @@ from slangrad.check.model.types import (
     NONE,
     NULL,
     ORDERS,
-    STRING,
     VOID,
     ArrayType,
     ConjunctionType,
@@ -193,7 +192,7 @@ def _inferred(checker: Checker, node: ast.Variable) -> Type:
     kind = value_type(node.initializer)
     if kind is VOID and _variable_kind(node) == "local":
         return VOID  # `let done = f();` is a call; the variable cannot be used
-    if kind in (VOID, NULL, NONE, STRING):
+    if kind in (VOID, NULL, NONE):
         return checker.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
     return kind
 

@@ -44,7 +44,7 @@ _REFUSALS = (
      r"|(begin|end)InvocationInterlock",
      "E9002", "threads are no pixels; ddx, ddy and fwidth are there for groups with quads"),
     (r"Ray(Desc|Query|Flags|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|[hH]itObject\w*|ReportHit\w*"
-     r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(Checker|Object)Ray\w+|(Object|Checker)To\w+|RayT(Min|Current)"
+     r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(World|Object)Ray\w+|(Object|World)To\w+|RayT(Min|Current)"
      r"|(Instance|Primitive|Geometry|Cluster)I(D|ndex)|HitKind|HitTriangleVertexPositions?|RAY_FLAG"
      r"|(RAY_FLAG|COMMITTED|CANDIDATE|HIT_KIND)_\w+|BuiltInTriangleIntersectionAttributes|accelerationStructureEXT"
      r"|DispatchMesh|SetMeshOutputCounts|Output(Vertices|Indices|Primitives|Patch)|InputPatch|(Point|Line|Triangle)Stream"
@@ -76,8 +76,6 @@ _REFUSALS = (
      "E9011", "'expand' and 'each' run over all elements of a pack"),
     (r"Ref",
      "E9005", "only Slang's own library names references; return the place by 'ref', or a pointer"),
-    (r"NativeString",
-     "E9006", "a text can only be the format of printf"),
 )
 # fmt: on
 

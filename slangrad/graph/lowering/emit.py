@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha1
 from math import prod
 from pathlib import Path
@@ -211,12 +211,25 @@ def function_of(text: Text, results: Sequence[tuple[str, MemoryPart]], shape: Sh
         ((value, part),) = results
         lines = [*text.lines, f"return {value};"]
         kernel = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
-        return replace(kernel, copies=value in text.leaves.values())
+        kernel.copies = value in text.leaves.values()
+        return over_inputs(kernel, text.leaves)
     outputs = {
         f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
     }
     lines = [*text.lines, *(f"r{i} = {value};" for i, (value, _) in enumerate(results))]
-    return kernel_of("map", arguments, lines, outputs)
+    return over_inputs(kernel_of("map", arguments, lines, outputs), text.leaves)
+
+
+def over_inputs(kernel: KernelStep, leaves: Mapping[ArrayRead, str]) -> KernelStep:
+    """A map, whose outputs may take the places of inputs that it reads by element."""
+    elements = [name for leaf, name in leaves.items() if not leaf.whole]
+    kernel.replaces = tuple(
+        (output, name)
+        for output, part in kernel.writes.items()
+        for name in elements
+        if part.fits_over(kernel.reads[name])
+    )
+    return kernel
 
 
 def parameters_of(leaves: Mapping[ArrayRead, str]) -> dict[str, object]:

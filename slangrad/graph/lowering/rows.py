@@ -28,7 +28,7 @@ from slangrad.graph.lowering.emit import (
     pointers_to,
 )
 from slangrad.graph.lowering.reductions import begun, combined, sum_type
-from slangrad.graph.lowering.steps import MemoryPart, PlanStep
+from slangrad.graph.lowering.steps import Holder, MemoryPart, PlanStep
 from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group, Views
 
 WAVE = 32
@@ -53,6 +53,7 @@ class _Row:
         self.arrays: dict[tuple[Node, StridedLayout], str] = {}
         self.numbers: list[int] = []
         self.whole: dict[ArrayRead, str] = {}
+        self.read: dict[Holder, int] = {}  # the last stage that reads it
         self.shared = self._shared()
 
     def _shared(self) -> set[Key]:
@@ -80,6 +81,7 @@ class _Row:
         for leaf in (leaf for leaf in stage.leaves if leaf.whole):
             text.leaves[leaf] = self.whole.setdefault(leaf, f"w{len(self.whole)}")
         values = [text.of(root.inputs[0] if stage.kind == "reduce" else root) for root in stage.roots]
+        self.read |= dict.fromkeys((leaf.node for leaf in text.leaves), self.group.stages.index(stage))
         loads = [
             f"{type_of(leaf.node.dtype)} {name} = {self._place(leaf, is_row)};"
             for leaf, name in text.leaves.items()
@@ -179,7 +181,14 @@ def _rows(fusion: Fusion, group: Group) -> list[PlanStep]:
     # All lanes of a wave work on one row. The text marks this, so the compiler computes shared values once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
     kernel = kernel_of("rows", arguments, head + lines, pointers_to(outputs))
-    return [replace(kernel, group=(1, WAVE))]
+    stage_of: dict[Holder, int] = {root: i for i, stage in enumerate(group.stages) for root in stage.roots}
+    pairs = (
+        (output, name)
+        for output, to in outputs.items()
+        for name, part in inputs.items()
+        if to.fits_over(part) and row.read[part.holder] <= stage_of[to.holder]
+    )
+    return [replace(kernel, group=(1, WAVE), replaces=tuple(pairs))]
 
 
 WRITERS["rows"] = _rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Self
 
 from slangrad.graph.ir.layout import StridedLayout
@@ -33,6 +34,12 @@ class MemoryPart:
     holder: Holder
     layout: StridedLayout
 
+    def fits_over(self, other: MemoryPart) -> bool:
+        """Whether both are all of their memory, in the same order and type."""
+        size = prod(self.holder.shape)
+        is_all = self.layout.is_dense and prod(self.layout.shape) == size == prod(other.holder.shape)
+        return is_all and self.layout == other.layout and self.holder.dtype == other.holder.dtype
+
 
 @dataclass(slots=True, kw_only=True)
 class PlanStep:
@@ -58,8 +65,10 @@ class PlanStep:
 class KernelStep(PlanStep):
     """A call of a Slang function. Memory has the names of its parameters; a returned output is RESULT.
     `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
-    `copies`: it only copies its one array. `whole`: parameters that get memory as it is, since a kernel may take a
-    tensor of uint64 for addresses. `templates`: the modules of KERNELS that its text calls."""
+    `copies`: it only copies its one array. `replaces`: pairs of an output and an input that may have one memory, as
+    each thread reads an element before it writes the one at its place. `whole`: parameters that get memory as it is,
+    since a kernel may take a tensor of uint64 for addresses. `templates`: the modules of KERNELS that its text
+    calls."""
 
     name: str
     text: str
@@ -67,6 +76,7 @@ class KernelStep(PlanStep):
     group: Shape | None = None
     lanes: int = 0
     copies: bool = False
+    replaces: tuple[tuple[str, str], ...] = ()
     whole: tuple[str, ...] = ()
     templates: tuple[str, ...] = ("graph_prelude",)
 

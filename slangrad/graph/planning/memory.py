@@ -2,7 +2,8 @@
 
 Lifetimes go from the step that writes first to the step that reads last. Each gets the smallest gap that fits, in the
 order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these. An array
-that is only copied into a part of a larger one is written there at once.
+that is only copied into a part of a larger one is written there at once. Maps and rows are written over an input that
+nothing reads afterwards.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Spans = dict[Holder, tuple[int, int]]  # the first and the last step
 
 @dataclass(frozen=True, slots=True)
 class HolderLifetimes:
-    """`spans` of holders that have a place of their own; `within`: of others, the holder that they lie in, and the
-    bytes before them. `needless`: the numbers of copies to there. `alive`: the bytes at each step, with these copies.
-    `live`: the most of them, which no order of places can undercut."""
+    """`spans` of holders that have a place of their own; `within`: of others, the holder that they lie in or that
+    takes their place, and the bytes before them. `needless`: the numbers of copies to there. `alive`: the bytes at each
+    step, with these copies. `live`: the most of them, which no order of places can undercut."""
 
     spans: Spans
     needless: set[int]
@@ -83,6 +84,7 @@ def lifetimes(steps: Sequence[PlanStep], outside: set[Holder]) -> HolderLifetime
     """`outside`: holders with memory of their own."""
     spans = spans_of(steps, outside)
     needless, within = _merged(steps, spans)
+    within |= _overwritten(steps, spans)
     return HolderLifetimes(spans, needless, within, alive(spans, len(steps)))
 
 
@@ -126,6 +128,22 @@ def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Hol
         spans[whole] = min(first, spans[whole][0]), last
         del spans[inner]
     return needless, within
+
+
+def _overwritten(steps: Sequence[PlanStep], spans: Spans) -> dict[Holder, tuple[Holder, int]]:
+    """Holders that a kernel reads last, each with the one that it begins in the same place. Its lifetime begins with
+    that of the other, which has none of its own."""
+    within: dict[Holder, tuple[Holder, int]] = {}
+    for i, step in enumerate(steps):
+        pairs = step.replaces if isinstance(step, KernelStep) else ()
+        for output, name in pairs:
+            new, old = step.writes[output].holder, step.reads[name].holder
+            if new not in spans or old not in spans or spans[new][0] < i or spans[old][1] > i:
+                continue
+            if all((output, other) in pairs for other, x in step.reads.items() if x.holder is old):
+                within[old] = new, 0
+                spans[new] = spans.pop(old)[0], spans[new][1]
+    return within
 
 
 def _is_run(source: MemoryPart, target: MemoryPart) -> bool:

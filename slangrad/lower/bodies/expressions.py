@@ -15,7 +15,7 @@ from slangrad.check.model import checked
 from slangrad.check.model.types import ERROR, VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
 from slangrad.check.names.places import value_type
-from slangrad.ir.data.types import BOOL, I32, Pointer, Struct
+from slangrad.ir.data.types import BOOL, Pointer, Struct
 from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies import choices
 from slangrad.lower.bodies.place_forms import PLACES, this_place
@@ -98,10 +98,7 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
 
 
 def _text(f: Frame, node: ast.StringLiteral) -> Value:
-    if node.conversion is not None:
-        return prints.number_of_text(f, node.value)
-    f.error("E9006", "a text can only be the format of printf", node.span)
-    return f.b.zero(I32)
+    return prints.number_of_text(f, node.value)
 
 
 # --- Reading places -----------------------------------------------------------------------------------

@@ -38,10 +38,6 @@ def lower_intrinsic(
         return None
     if info.intrinsic == "ignore":
         return None
-    if info.intrinsic == "string_hash":
-        literal = prints.literal_format(f, form, "a text as a value", "the text")
-        number = prints.number_of_text(f, literal.value if literal is not None else "")
-        return apply(f, info, reference, [Temporary(number)])
     if info.intrinsic == "print_line":
         print_lines.lower_print(f, form)
         return None

@@ -21,6 +21,7 @@ from slangrad.syntax.ast.walk import walk
 
 SILENT = "print silent"  # a static variable, which is false until it is written
 TEXT = "PrintableString"
+HASHED = (TEXT, "String")
 _KINDS = {"signed": "i", "unsigned": "u", "float": "f"}
 
 
@@ -40,7 +41,7 @@ def lower_print(f: Frame, form: checked.FunctionCall) -> None:
             arguments.append(Argument("text", (0,)))
             continue
         for value, kind in given_values(f, node):
-            argument = Argument("hash") if str(kind) == TEXT else _argument(value.type)
+            argument = Argument("hash") if str(kind) in HASHED else _argument(value.type)
             if argument is None:
                 note = "print its fields"
                 f.error(

@@ -41,20 +41,18 @@ class Shown:
 _FLOATS = frozenset("fFeEgGaA")
 
 
-def literal_format(
-    f: Frame, form: checked.FunctionCall, name: str, subject: str = "the format"
-) -> ast.StringLiteral | None:
+def literal_format(f: Frame, form: checked.FunctionCall, name: str) -> ast.StringLiteral | None:
     """The format, which must stand where it is used."""
     first = form.arguments[0]
     literal = stripped(first) if isinstance(first, ast.Expression) else None
     if isinstance(literal, ast.StringLiteral):
         return literal
-    f.error("E9006", f"{subject} of {name} must be a string literal", f.b.span)
+    f.error("E9006", f"the format of {name} must be a string literal", f.b.span)
     return None
 
 
 def number_of_text(f: Frame, text: str) -> Value:
-    """A text as a value."""
+    """A text as a value: its hash, which `getStringHash` gives."""
     return f.b.constant(U32, text_hash(text))
 
 
@@ -63,17 +61,14 @@ def lower_print(f: Frame, form: checked.FunctionCall) -> None:
     if literal is None:
         return
     nodes = [node for node in form.arguments[1:] if isinstance(node, ast.Expression)]
-    texts = [node for node in nodes if isinstance(node, ast.StringLiteral)]
-    for node in texts:
-        f.error("E9006", "a text can only be the format of printf", node.span, "write it into the format")
-    if texts:
-        return
-    values = [
-        Shown(scalar, node, kind)
-        for node in nodes
-        for value, kind in given_values(f, node)
-        for scalar in f.scalars(value, structs=True)
-    ]
+    values: list[Shown] = []
+    for node in nodes:
+        for value, kind in given_values(f, node):
+            if kind is checked_types.STRING:
+                note = "write it into the format"
+                f.error("E9006", "a text can only be the format of printf", node.span, note)
+                return
+            values += [Shown(scalar, node, kind) for scalar in f.scalars(value, structs=True)]
     if _fits(f, literal, values):
         f.b.effect("print", *(shown.value for shown in values), format=literal.value)
 

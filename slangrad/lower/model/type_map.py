@@ -127,6 +127,8 @@ class IRTypeMap:
             return self.map(self.program.tag_type(t))
         if t is checked.NULL:
             return types.pointer(types.U8)
+        if t is checked.STRING:
+            return types.U32  # the text's hash
         if t is checked.ERROR:
             self.program.refusals.raise_at(None)
         if t in (checked.NONE, checked.VOID):
