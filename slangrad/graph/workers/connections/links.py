@@ -29,7 +29,6 @@ from slangrad.graph.workers.connections.store import StoreConnection
 from slangrad.graph.workers.connections.transfers import Queue, Transfer
 from slangrad.graph.workers.meshes.collectives import Collective
 from slangrad.graph.workers.meshes.mesh import ALL, TIMEOUT, Mesh
-from slangrad.tensors.elements.torch_types import torch_tensor_of
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 SPIN, SHORT = 0.002, 0.0002  # seconds: of looks without a pause, and between two others
@@ -233,10 +232,7 @@ Begun: TypeAlias = "Pending | StagedExchange"
 def _numbers(array: np.ndarray) -> torch.Tensor:
     """The same memory, flat. Sums of unsigned integers have the bits of those of signed ones."""
     flat = array.reshape(-1)
-    if flat.dtype.kind == "u":
-        flat = flat.view(flat.dtype.str.replace("u", "i"))
-    tensor: torch.Tensor = torch_tensor_of(flat)  # of small floats, too
-    return tensor
+    return torch.from_numpy(flat.view(flat.dtype.str.replace("u", "i")) if flat.dtype.kind == "u" else flat)
 
 
 def _bytes(array: np.ndarray) -> torch.Tensor:
