@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from struct import Struct
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ class Image(Protocol):
     def to_bytes(self, about: object = None) -> bytes: ...
 
 
-def packed_image(fields: dict[str, Any], sites: Sequence[Site], code: bytes) -> bytes:  # fields of any type
+def packed_image(fields: Mapping[str, object], sites: Sequence[Site], code: bytes) -> bytes:
     """The length of a head in JSON, the head, the code."""
     rows = [[site.location, site.excerpt, site.text] for site in sites]
     head = json.dumps({**fields, "sites": rows}, separators=(",", ":")).encode()
