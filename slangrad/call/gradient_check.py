@@ -23,7 +23,7 @@ from slangrad.check.model.types import ArrayType, MatrixType, ScalarType, Vector
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
-from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.host.vectors import plain_data
 from slangrad.marshal.protocol.roles import BACKWARD, PRIMAL
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.elements.conversion import HostValue
@@ -243,7 +243,7 @@ class BackwardCheck:
             return iter([np.ravel(array).astype(np.float64) for array in numbers])
         if isinstance(cotangent, Tensor) or not isinstance(value, Tensor):
             return iter([inner(value, cotangent)])
-        weights = np.asarray(cotangent.data if isinstance(cotangent, HostArray) else cotangent, np.float64)
+        weights = np.asarray(plain_data(cotangent), np.float64)
         return iter([np.ravel(array.astype(np.float64) * weights) for array in numbers])
 
 

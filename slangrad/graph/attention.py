@@ -15,12 +15,14 @@ from math import prod
 import numpy as np
 
 from slangrad.graph.arrays.array import BOOL, Array, constant, lifted
+from slangrad.graph.arrays.contractions import RECOGNIZED
 from slangrad.graph.arrays.gradient import zeros
 from slangrad.graph.arrays.neural import softmax
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, Shape, make
-from slangrad.graph.ir.ops import Bundle
+from slangrad.graph.ir.ops import Bundle, base_of, letters_in
 from slangrad.graph.ir.values import Operand
+from slangrad.graph.rewriting.rules import is_of_softmax, is_spread, number
 from slangrad.graph.trace import pullback
 
 CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
@@ -47,8 +49,7 @@ def attention(
     scale = np.shape(q)[-1] ** -0.5 if scale is None else float(scale)
     if mask is None and any(isinstance(x, Array) for x in (q, k, v)):
         q, k, v = _alike(q, k, v)
-        size = prod(q.shape[:-1]) * k.shape[-2] * q.dtype.itemsize
-        if size > CACHED and q.dtype in (np.float32, np.float64) and max(q.shape[-1], v.shape[-1]) <= WIDEST:
+        if _is_large(q, k, v):
             return Streamed("attend", causal, scale).of(q, k, v)[0]
     scores = (q @ np.swapaxes(k, -1, -2)) * scale
     if causal:
@@ -57,6 +58,64 @@ def attention(
         kind = mask.dtype if isinstance(mask, Array) else np.result_type(mask)
         scores = np.where(mask, scores, -np.inf) if kind == BOOL else scores + mask
     return softmax(scores) @ v
+
+
+def _is_large(q: Array, k: Array, v: Array) -> bool:
+    """Whether scores are not stored."""
+    size = prod(q.shape[:-1]) * k.shape[-2] * q.dtype.itemsize
+    is_float = q.dtype in (np.float32, np.float64)
+    return size > CACHED and is_float and max(q.shape[-1], v.shape[-1]) <= WIDEST
+
+
+def by_hand(product: Node) -> Array | None:
+    """The node `attend` for a product softmax(q @ k.T * scale) @ v of large scores, written with NumPy."""
+    ins, out = letters_in(product.attributes["letters"].upper())
+    (share, names), (values, rows) = sorted(
+        zip(product.inputs, ins, strict=True), key=lambda operand: operand[0].op != "divide"
+    )
+    scores, scale = _softmax_of(share)
+    if scores is None or scores.op != "einsum":
+        return None
+    pair, place = letters_in(scores.attributes["letters"])
+    own = dict(zip(place, names, strict=True))
+    pair = ["".join(own.get(c, c) for c in letters) for letters in pair]
+    *batch, n, m = list(names)
+    summed, width = {*pair[0]} & {*pair[1]} - {*names}, {*rows} - {*names}
+    forms = [[*batch, n, *summed], [*batch, m, *summed], [*batch, m, *width]]
+    operands = [*zip(scores.inputs, pair, strict=True)]
+    operands = [*(operands if n in pair[0] else operands[::-1]), (values, rows)]
+    is_attention = len(summed) == len(width) == 1 and [*out] == [*batch, n, *width]
+    if not is_attention or any(
+        sorted(form) != sorted(letters) for form, (_, letters) in zip(forms, operands, strict=True)
+    ):
+        return None
+    q, k, v = (
+        Array(x).transpose([letters.index(c) for c in form])
+        for form, (x, letters) in zip(forms, operands, strict=True)
+    )
+    return Streamed("attend", False, scale).of(q, k, v)[0] if _is_large(q, k, v) else None
+
+
+def _softmax_of(share: Node) -> tuple[Node | None, float]:
+    """The scores and the scale of softmax(scores * scale) along the last axis; None for another node."""
+    if share.op != "divide" or len(share.shape) < 2:
+        return None, 1
+    e, total, last = share.inputs[0], base_of(share.inputs[1]), (len(share.shape) - 1,)
+    is_total = total.op == "sum" and total.inputs[0] is e and total.attributes["axes"] == last
+    if not is_total or not is_of_softmax(e, total) or not is_spread(share.inputs[1], last):
+        return None, 1
+    scores, scale = e.inputs[0].inputs[0], 1.0
+    while scores.op in ("multiply", "divide"):
+        k = int(scores.op == "divide" or number(scores.inputs[1]) is not None)
+        factor = number(scores.inputs[k])
+        if not factor or not np.isfinite(factor):
+            return None, 1
+        scale = scale * float(factor) if scores.op == "multiply" else scale / float(factor)
+        scores = scores.inputs[1 - k]
+    return scores, scale
+
+
+RECOGNIZED.append(by_hand)
 
 
 def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:

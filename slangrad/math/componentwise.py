@@ -15,7 +15,7 @@ import numpy as np
 
 from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import Data, converted, fits
-from slangrad.marshal.host.vectors import HostArray, HostQuaternion, HostVector, vector_class
+from slangrad.marshal.host.vectors import HOST_NUMBERS, HostArray, HostQuaternion, HostVector, vector_class
 
 SAME, TRUTH = "same", "truth"
 WHOLE, FLOATS, NUMBERS, ALL = "iu", "f", "iuf", "iufb"
@@ -183,10 +183,8 @@ def model_of(name: str, values: Sequence[object]) -> HostArray | None:
 def operands(name: str, model: HostArray | None, values: Sequence[object]) -> list[Data]:
     """All values as arrays of the model's element type, numbers alone as those of the widest of them."""
     if model is None:
-        if not all(isinstance(value, (int, float, np.number, np.bool_)) for value in values):
-            wrong = next(
-                value for value in values if not isinstance(value, (int, float, np.number, np.bool_))
-            )
+        if not all(isinstance(value, HOST_NUMBERS) for value in values):
+            wrong = next(value for value in values if not isinstance(value, HOST_NUMBERS))
             raise TypeError(f"{name}: {type(wrong).__name__} is no number or vector")
         common = np.result_type(*(np.asarray(value).dtype for value in values))
         return [np.asarray(value, common) for value in values]
@@ -194,7 +192,7 @@ def operands(name: str, model: HostArray | None, values: Sequence[object]) -> li
     for value in values:
         if isinstance(value, HostArray):
             numbers.append(value.data)
-        elif isinstance(value, (int, float, np.number, np.bool_)) and fits(value, model.dtype):
+        elif isinstance(value, HOST_NUMBERS) and fits(value, model.dtype):
             numbers.append(converted(value, model.dtype, name))
         else:
             raise TypeError(f"{name}: {value!r} is no component of {type(model).__name__}")

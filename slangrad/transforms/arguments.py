@@ -30,7 +30,7 @@ from slangrad.marshal.containers.memory import is_texture_type
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
-from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.host.vectors import HostArray, plain_data
 from slangrad.marshal.protocol.nodes import Leaf
 from slangrad.marshal.protocol.roles import BACKWARD, TANGENT
 from slangrad.marshal.simple.plain import mapped
@@ -259,11 +259,11 @@ class Attacher:
             return self._no_derivative(value, tangent, label)
         if not isinstance(tangent, Iterable | None):
             raise _kind_error(label, "list", tangent)
-        values = np.asarray([_plain(element_value) for element_value in value], numpy_layout(element)[0])
+        values = np.asarray([plain_data(element_value) for element_value in value], numpy_layout(element)[0])
         moved = (
             None
             if tangent is None
-            else np.asarray([_plain(element_value) for element_value in tangent], values.dtype)
+            else np.asarray([plain_data(element_value) for element_value in tangent], values.dtype)
         )
         if moved is not None and moved.shape != values.shape:
             raise _shape_error(label, moved.shape, values.shape)
@@ -374,11 +374,7 @@ def _as_host_array(kind: type[HostArray], tangent: object, label: str) -> HostAr
         return tangent
     if not isinstance(tangent, (np.ndarray, HostArray, Sequence)) or np.asarray(tangent).shape != kind.shape:
         raise CallError(CODE, f"{label}: the tangent of a {kind.__name__} is one, too, not {tangent!r}")
-    return kind(_plain(tangent))
-
-
-def _plain(value: object) -> object:
-    return value.data if isinstance(value, HostArray) else value
+    return kind(plain_data(tangent))
 
 
 def _exactly(values: AnyArray, dtype: np.dtype, label: str) -> AnyArray:

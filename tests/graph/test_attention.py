@@ -92,6 +92,107 @@ def test_a_block_written_out_by_hand() -> None:
     np.testing.assert_allclose(by_hand(x, *w), made, rtol=1e-10)
 
 
+def share(s: Any) -> Any:
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def scores(q: Any, k: Any) -> Any:
+    return q @ k.swapaxes(-1, -2)
+
+
+SQUARE = np.s_[0, 0, :4]  # one matrix
+STREAMED: dict[str, Any] = {
+    "plain": lambda q, k, v: graph.softmax(scores(q, k)) @ v,
+    "scaled": lambda q, k, v: graph.softmax(0.6 * (scores(q, k) / np.sqrt(4)) * 1.5) @ v,
+    "scaled before": lambda q, k, v: share((q * 0.5) @ k.swapaxes(-1, -2)) @ v,
+    "letters": lambda q, k, v: np.einsum(
+        "bhnm,bhmd->bhnd", share(np.einsum("bhnd,bhmd->bhnm", q, k) * 0.5), v
+    ),
+    "other order": lambda q, k, v: np.einsum(
+        "bhmd,bhnm->bhnd", v, share(np.einsum("bhmd,bhnd->bhnm", k, q) / 3)
+    ),
+    "matrices": lambda q, k, v: share(q[0, 0] @ k[0, 0].T) @ v[0, 0],
+}
+STORED: dict[str, Any] = {
+    "softmax of columns": lambda q, k, v: graph.softmax(scores(q, k), -2) @ v,
+    "sums of other rows": lambda q, k, v: (
+        ((e := np.exp((s := q[SQUARE] @ k[SQUARE].T) - s.max(-1, keepdims=True))) / e.sum(-1)) @ v[SQUARE]
+    ),
+    "largest of other rows": lambda q, k, v: (
+        ((e := np.exp((s := q[SQUARE] @ k[SQUARE].T) - s.max(-1))) / e.sum(-1, keepdims=True)) @ v[SQUARE]
+    ),
+    "mask": lambda q, k, v: graph.softmax(scores(q, k) + q[..., :1]) @ v,
+    "scale of a call": lambda q, k, v: share(scores(q, k) * q[:1, :1, :1, :1]) @ v,
+    "result turned": lambda q, k, v: np.einsum("bhnm,bhmd->bhdn", share(scores(q, k)), v),
+    "common values": lambda q, k, v: share(scores(q, k)) @ v[:, :1],
+}
+
+
+def values_and_slopes(programs: dict[str, Any], primal: Any) -> Any:
+    return {
+        name: (program(*primal), graph.grad(lambda *a, f=program: np.sin(f(*a)).sum(), (0, 1, 2))(*primal))
+        for name, program in programs.items()
+    }
+
+
+def drawn() -> Any:
+    rng = np.random.default_rng(12)
+    return [rng.standard_normal((2, 3, *shape)) for shape in ((9, 4), (7, 4), (7, 5))]
+
+
+def passes_of(run: Any, *args: Any) -> int:
+    steps = run.explain(*args).plan.steps
+    return sum(isinstance(step, KernelStep) and step.name.startswith("attention") for step in steps)
+
+
+def test_attention_by_hand_keeps_no_scores(monkeypatch: Any) -> None:
+    """It is the same function with the same gradients, by three passes."""
+    monkeypatch.setattr(sys.modules["slangrad.graph.attention"], "CACHED", 0)
+    primal, rng = drawn(), np.random.default_rng(13)
+    along = [rng.standard_normal(x.shape) for x in primal]
+    run = graph.jit(lambda primal: values_and_slopes(STREAMED, primal))
+    assert passes_of(run, primal) == 3 * len(STREAMED)
+    for name, (value, gradient) in run(primal).items():
+        program = STREAMED[name]
+        np.testing.assert_allclose(value, program(*primal), rtol=1e-11, atol=1e-13, err_msg=name)
+        for x, d, slope in zip(primal, along, gradient, strict=True):
+            moved = ([p + h * d if p is x else p for p in primal] for h in (1e-6, -1e-6))
+            above, below = (np.sin(program(*arguments)).sum() for arguments in moved)
+            wanted = (above - below) / 2e-6
+            np.testing.assert_allclose((slope * d).sum(), wanted, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_other_products_of_quotients_stay_as_they_are(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys.modules["slangrad.graph.attention"], "CACHED", 0)
+    primal = drawn()
+    run = graph.jit(lambda primal: {name: program(*primal) for name, program in STORED.items()})
+    assert not passes_of(run, primal)
+    for name, value in run(primal).items():
+        np.testing.assert_allclose(value, STORED[name](*primal), rtol=1e-11, atol=1e-13, err_msg=name)
+
+
+def test_attention_by_hand_of_infinities_is_numpys(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys.modules["slangrad.graph.attention"], "CACHED", 0)
+    q, k, v = arrays(5, 7, 4, 3)
+    for place, value in (((0, 0, 0, 0), np.inf), ((0, 1, 0, slice(4)), -np.inf), ((1, 1, 1), np.nan)):
+        q[place] = value
+    v[1, 2, 2, 1], v[1, 0, 2, 0] = np.inf, np.nan
+    program = STREAMED["plain"]
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(graph.jit(program)(q, k, v), program(q, k, v), rtol=1e-11)
+        np.testing.assert_allclose(graph.jit(program)(k * 1e4, k, v), program(k * 1e4, k, v), rtol=1e-11)
+
+
+def test_attention_by_hand_needs_large_scores() -> None:
+    """Of 16 MiB and more; an arena of less than the scores shows that they are not stored."""
+    program = STREAMED["plain"]
+    few, many = ([np.ones((1, 1, n, 8), np.float32)] * 3 for n in (512, 3000))
+    stored, streamed = (graph.jit(program).explain(*xs).plan for xs in (few, many))
+    assert stored.peak >= 512 * 512 * 4
+    assert streamed.peak < 3000 * 3000 * 4 / 10
+
+
 Q = np.ones((2, 5, 4))
 REFUSED = {
     "rank": (lambda: graph.attention(Q, Q[0, 0], Q), r"k \(4,\).*stack of matrices"),

@@ -18,7 +18,7 @@ import numpy as np
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.host.vectors import plain_data
 from slangrad.marshal.reflection.type_kinds import TypeKind
 from slangrad.tensors.elements.conversion import HostValue
 
@@ -124,7 +124,7 @@ class BlockPlace:
     def _taken_apart(self, whole: HostValue) -> _Parts:
         if whole is None or isinstance(whole, Mapping):
             return _Parts(whole or {})
-        parts = whole.data if isinstance(whole, HostArray) else whole
+        parts = plain_data(whole)
         is_row = isinstance(parts, (Sequence, np.ndarray)) and not isinstance(parts, (str, bytes))
         if not is_row or len(parts) != self._count:
             message = f"{self.title}: no part can be written of the {type(whole).__name__} that it is"

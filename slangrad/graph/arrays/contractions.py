@@ -8,14 +8,18 @@ in the result; other axes are summed before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from string import ascii_letters
 
 import numpy as np
 
 from slangrad.graph.arrays.array import Array, implements, lifted, mapped, reduced
+from slangrad.graph.arrays.traces import TRACES
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.node import make
+from slangrad.graph.ir.node import Node, make
+
+# Functions that know some products as the last step of another operator, which they give. Other files enter them.
+RECOGNIZED: list[Callable[[Node], Array | None]] = []
 
 
 @implements(np.einsum)
@@ -100,9 +104,14 @@ def _pair(left: str, right: str, out: str, a: Array, b: Array) -> Array:
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     shape = tuple(sizes[name] for name in out)
     names = {ord(name): chr(97 + i) for i, name in enumerate(sizes)}  # of two equal products, the same
-    return Array(
-        make("einsum", [a.node, b.node], shape, dtype, letters=f"{left},{right}->{out}".translate(names))
-    )
+    letters = f"{left},{right}->{out}".translate(names)
+    product = make("einsum", [a.node, b.node], shape, dtype, letters=letters)
+    if TRACES.trace is not None:  # derivatives are still to come; rules keep what these read
+        for recognize in RECOGNIZED:
+            other = recognize(product)
+            if other is not None:
+                return other
+    return Array(product)
 
 
 def _summed(x: Array, names: str, wanted: str) -> tuple[Array, str]:

@@ -261,7 +261,7 @@ def sum_of_repeated(node: Node) -> Array | None:
         return lifted(total * constant(count, x.dtype))
     for i in (1, 0) if x.op == "multiply" else (1,) if x.op == "divide" else ():
         scale = first_along(x.inputs[i], axes)
-        if scale is not None and (_is_harmless(x, i) or _is_of_softmax(x.inputs[1 - i], node)):
+        if scale is not None and (_is_harmless(x, i) or is_of_softmax(x.inputs[1 - i], node)):
             total = Array(x.inputs[1 - i]).sum(axes)
             return lifted(total * scale if x.op == "multiply" else total / scale)
     return None
@@ -326,7 +326,7 @@ def sum_of_softmax(node: Node) -> Array | None:
     if node.op == "multiply":
         for total, share in (node.inputs, node.inputs[::-1]):
             is_share = share.op == "divide" and share.inputs[1] is total and total.op == "sum"
-            if is_share and _is_of_softmax(total.inputs[0], total):
+            if is_share and is_of_softmax(total.inputs[0], total):
                 return Array(share.inputs[0])
     if node.op == "divide" and number(node.inputs[0]) == 0 and node.inputs[1].op == "sum":
         mask = node.inputs[1].inputs[0]
@@ -342,7 +342,7 @@ def divided_once(outputs: Sequence[Node]) -> list[Node]:
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         total, views = behind_views(inputs[1]) if node.op == "divide" else (node, ())
-        is_total = total.op == "sum" and total.size < node.size and _is_of_softmax(total.inputs[0], total)
+        is_total = total.op == "sum" and total.size < node.size and is_of_softmax(total.inputs[0], total)
         if node.op != "divide" or not is_total or node.dtype.itemsize < 4:
             return with_inputs(node, inputs)
         factor = lifted(np.reciprocal(Array(total))).node
@@ -355,15 +355,29 @@ def divided_once(outputs: Sequence[Node]) -> list[Node]:
     return rebuilt(outputs, change)
 
 
-def _is_of_softmax(e: Node, total: Node) -> bool:
+def is_of_softmax(e: Node, total: Node) -> bool:
     """Whether e is exp(z - max z) along the axes of a sum: the sum of e is at least 1, and finite."""
     return e.op == "exp" and e.inputs[0].op == "subtract" and _is_largest(e.inputs[0], total)
 
 
 def _is_largest(pair: Node, total: Node) -> bool:
     """Whether the second input of a map is the largest of the first along the axes of a sum."""
-    z, most = pair.inputs[0], base_of(pair.inputs[1])
-    return most.op == "max" and most.inputs[0] is z and most.attributes["axes"] == total.attributes["axes"]
+    z, most, axes = pair.inputs[0], base_of(pair.inputs[1]), total.attributes["axes"]
+    is_max = most.op == "max" and most.inputs[0] is z and most.attributes["axes"] == axes
+    return is_max and is_spread(pair.inputs[1], axes)
+
+
+def is_spread(node: Node, axes: tuple[int, ...]) -> bool:
+    """Whether views show a reduction along these axes at its rows: `x.sum(1)[:, None]`, and not `x.sum(1)`."""
+    base, views = behind_views(node)
+    at: StridedLayout | None = dense(base.shape)
+    for view in views:
+        at = at and at.seen_by(view)
+    steps = iter(dense(base.shape).strides)
+    wanted = [0 if i in axes else next(steps, 0) for i in range(len(node.shape))]
+    return at is not None and all(
+        n == 1 or a == b for n, a, b in zip(node.shape, at.strides, wanted, strict=True)
+    )
 
 
 def repeated_axes(node: Node) -> tuple[int, ...]:

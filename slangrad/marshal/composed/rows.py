@@ -31,13 +31,11 @@ from slangrad.marshal.protocol.nodes import (
     BoundNode,
     Composite,
     Find,
-    KernelParameter,
     Leaf,
     Scratch,
     Setter,
 )
 from slangrad.marshal.protocol.program_types import ProgramTypes
-from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.plain import Uniform, refuse_writes
 from slangrad.tensors.elements.conversion import HostValue
 
@@ -188,12 +186,6 @@ class GlobalValue(Leaf):
     cells: tuple[RowCell, ...]
     arrays: tuple[RowCell, ...]
     count: int
-
-    def parameters(self, classes: str) -> list[KernelParameter]:
-        return [KernelParameter(spell_on_page(self.type), self.name)]
-
-    def load(self) -> str:
-        return self.name
 
     def layout_finder(self) -> Find:
         finders = [(cell, cell.leaf.layout_finder()) for cell in self.cells]

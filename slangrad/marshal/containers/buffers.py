@@ -22,7 +22,6 @@ from slangrad.marshal.protocol.marshal import Marshal, Spot, Way
 from slangrad.marshal.protocol.nodes import BoundNode, Find, KernelParameter, Leaf, Setter
 from slangrad.marshal.protocol.patterns import consumed, from_elements, pointers_to
 from slangrad.marshal.protocol.program_types import ProgramTypes
-from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.elements.conversion import HostValue
 from slangrad.tensors.elements.torch_types import TorchTensor
@@ -107,13 +106,8 @@ class BufferLeaf(Leaf):
         return None
 
     def parameters(self, classes: str) -> list[KernelParameter]:
-        parameters = [KernelParameter(spell_on_page(self.type), self.name)]
-        return (
-            [*parameters, KernelParameter("uint64_t", f"{self.name}_bytes")] if self.bounded else parameters
-        )
-
-    def load(self) -> str:
-        return self.name
+        bounds = [KernelParameter("uint64_t", f"{self.name}_bytes")] if self.bounded else []
+        return super(BufferLeaf, self).parameters(classes) + bounds
 
     @property
     def may_write(self) -> bool:

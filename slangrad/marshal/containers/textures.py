@@ -21,7 +21,7 @@ from slangrad.marshal.containers.whole import shared_gradient
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
 from slangrad.marshal.protocol.marshal import Spot, Way
-from slangrad.marshal.protocol.nodes import BoundNode, Find, Finder, KernelParameter, Leaf
+from slangrad.marshal.protocol.nodes import BoundNode, Find, Finder, Leaf
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.roles import BACKWARD, HIGHER, PRIMAL, TANGENT, Role
@@ -133,9 +133,6 @@ class TextureLeaf(Leaf):
 
     def instead(self, mode: str) -> str:
         return f"pass {self.label}.with_grads({'tangent' if mode == TANGENT else ''})"
-
-    def parameters(self, classes: str) -> list[KernelParameter]:
-        return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def before(self, classes: str) -> list[str]:
         local = self.load()

@@ -223,9 +223,8 @@ class WholeTensor(MemoryLeaf):
         return f"declare the parameter ITensor instead of {standard_name(self.type)}{advice}"
 
     def parameters(self, classes: str) -> list[KernelParameter]:
-        parameters = [KernelParameter(spell_on_page(self.type), self.name)]
         rows = zip(classes, self.streams)
-        return parameters + [
+        return super(WholeTensor, self).parameters(classes) + [
             KernelParameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
         ]
 

@@ -26,7 +26,7 @@ from slangrad.ir.data.small_floats import bits_of_small, small_of_bits
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.records import TYPE_KEY, as_fields
-from slangrad.marshal.host.vectors import HostArray, class_of_array
+from slangrad.marshal.host.vectors import HostArray, class_of_array, plain_data
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.elements.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.elements.element_types import numpy_layout, slang_name
@@ -315,7 +315,7 @@ class RowsEncoder(Encoder):
         return (index * self._part.count, self._part) if inside else None
 
     def _put_array(self, values: Values, at: int, value: HostArray | np.ndarray, label: str) -> None:
-        array = value.data if isinstance(value, HostArray) else value
+        array = plain_data(value)
         if self.numbers is None:
             self.put(values, at, list(array), label)
         else:

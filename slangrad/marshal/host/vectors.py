@@ -26,6 +26,7 @@ from slangrad.tensors.elements.element_types import NUMPY_TYPES, SCALAR_NAMES, s
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
 LETTERS = "xyzw"
+HOST_NUMBERS = (int, float, np.number, np.bool_)
 
 
 class HostArray:
@@ -48,12 +49,12 @@ class HostArray:
             parts = (*parts, *self._ordered(named, parts))
         if not parts:
             self.data = self._default()
-        elif len(parts) == 1 and np.ndim(_plain(parts[0])) == 0:
+        elif len(parts) == 1 and np.ndim(plain_data(parts[0])) == 0:
             self.data = np.full(
-                self.shape, gathered([_plain(parts[0])], self.dtype, self._name()), self.dtype
+                self.shape, gathered([plain_data(parts[0])], self.dtype, self._name()), self.dtype
             )
         else:
-            self.data = self._joined([_plain(part) for part in parts])
+            self.data = self._joined([plain_data(part) for part in parts])
 
     @classmethod
     def _name(cls) -> str:
@@ -116,7 +117,7 @@ class HostArray:
     def __setitem__(self, index: HostValue, value: object) -> None:
         """Components or rows; numbers are checked as those that a value is made from."""
         target = self.data[index]
-        flat = gathered([_plain(value)], self.dtype, self._name())
+        flat = gathered([plain_data(value)], self.dtype, self._name())
         if flat.size not in (1, np.size(target)):
             raise ValueError(f"{self._name()}: {np.size(target)} components are set, not {flat.size}")
         self.data[index] = flat.reshape(np.shape(target)) if flat.size > 1 else flat[0]
@@ -125,7 +126,7 @@ class HostArray:
         """Whether all components are equal; a list or tuple stands for a value of this type."""
         if isinstance(other, HostArray):
             return other.shape == self.shape and bool(np.all(self.data == other.data))
-        if isinstance(other, (int, float, np.number, np.bool_)):
+        if isinstance(other, HOST_NUMBERS):
             return bool(np.all(self.data == other))
         if isinstance(other, (list, tuple)):
             return self._equals_sequence(other)
@@ -253,7 +254,7 @@ class HostMatrix(HostArray):
             return NotImplemented
         if not isinstance(other, (HostMatrix, HostVector, np.ndarray)):
             return NotImplemented
-        product = self.data @ _plain(other)
+        product = self.data @ plain_data(other)
         return product if isinstance(other, np.ndarray) else class_of_array(_scalar_of(self.ir_type), product)
 
     def __str__(self) -> str:
@@ -267,7 +268,7 @@ class HostQuaternion(HostRow):
 
     def __init__(self, *parts: object, **named: object) -> None:
         if (len(parts), len(named)) in ((1, 0), (0, 1)) and np.ndim(
-            _plain([*parts, *named.values()][0])
+            plain_data([*parts, *named.values()][0])
         ) == 0:
             raise TypeError(f"{self._name()} takes x, y, z and w, not one number")
         super().__init__(*parts, **named)
@@ -342,7 +343,7 @@ def _operand(value: HostArray, other: object, kinds: str) -> Data | None:
     if isinstance(other, HostArray):
         same = other.dtype == value.dtype and other.shape == value.shape
         return other.data if same else None
-    if not isinstance(other, (int, float, np.number, np.bool_)) or not fits(other, value.dtype):
+    if not isinstance(other, HOST_NUMBERS) or not fits(other, value.dtype):
         return None
     return converted(other, value.dtype, value._name())
 
@@ -385,7 +386,8 @@ for _name in UNARY:
     setattr(HostArray, f"__{_name}__", _unary(_name))
 
 
-def _plain(value: object) -> HostValue:
+def plain_data(value: object) -> HostValue:
+    """The array of a host vector; other values as they are."""
     return value.data if isinstance(value, HostArray) else value
 
 

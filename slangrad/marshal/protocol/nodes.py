@@ -18,6 +18,7 @@ from slangrad.check.model.types import Type
 from slangrad.marshal.host.footprint import Footprint, Shape, Values, injective
 from slangrad.marshal.protocol.program_types import ProgramTypes
 from slangrad.marshal.protocol.roles import TANGENT, Role
+from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.elements.conversion import HostValue
 
 
@@ -235,9 +236,9 @@ class Leaf(BoundNode):
         page.say_zero(self.type, f"{self.name}_in")
         return f"{self.name}_in"
 
-    @abstractmethod
     def parameters(self, classes: str) -> list[KernelParameter]:
         """The kernel's uniform parameters; `classes` has a letter for each stream, then those of the value's forms."""
+        return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def outside(self) -> list[str]:
         """Lines of the kernel's text that stand before it."""
@@ -247,9 +248,9 @@ class Leaf(BoundNode):
         """Statements that stand before the first use."""
         return []
 
-    @abstractmethod
     def load(self) -> str:
         """The primal of this call."""
+        return self.name
 
     def store(self, value: str) -> str:
         """A statement that writes the primal."""

@@ -14,8 +14,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode
 from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.protocol.marshal import Spot, Way
-from slangrad.marshal.protocol.nodes import Finder, KernelParameter, Leaf, Setter
-from slangrad.marshal.protocol.spelling import spell_on_page
+from slangrad.marshal.protocol.nodes import Finder, Leaf, Setter
 from slangrad.tensors.elements.conversion import HostValue
 
 
@@ -34,12 +33,6 @@ class Uniform(Leaf):
 
     lowered: ir.Type
     read: Callable[[HostValue], object] | None = None
-
-    def parameters(self, classes: str) -> list[KernelParameter]:
-        return [KernelParameter(spell_on_page(self.type), self.name)]
-
-    def load(self) -> str:
-        return self.name
 
     @property
     def _is_scalar(self) -> bool:
