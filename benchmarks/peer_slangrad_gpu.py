@@ -2,8 +2,8 @@
 
     CASES["W1.fwd"]["func"](inputs)  ->  run, outputs      `run()` starts one call, `outputs()` are arrays by name
 
-`func` calls the function as a user would, `bound` has its arguments bound once. The runner's module `work` has sizes
-and constants. Graphs have no GPU yet, so W7a and W7b are missing, and W3L needs products of matrices in groups.
+`func` calls the function as a user would, `bound` has its arguments bound once, `graph` is a function of arrays. The
+runner's module `work` has sizes and constants. W7a and W7b are in half: graphs have no bfloat16.
 """
 
 import gc
@@ -15,6 +15,7 @@ import numpy as np
 import work
 
 import slangrad as spy
+from slangrad import graph
 
 sys.path.append(str(Path(__file__).resolve().parent))
 from slang_functions import FOLDERS, Parameters, functions
@@ -145,6 +146,81 @@ def splatting(start, d):
     return run, lambda: {"grad": q.grad.to_numpy()}
 
 
+def traced(f, names, arrays):
+    """`f` as a graph of these arrays, which gives those that `names` names."""
+    tensors, results = [tensor(array) for array in arrays], []
+    compiled = graph.jit(f, device=device)
+
+    def run():
+        results[:] = [compiled(*tensors)]
+
+    def outputs():
+        (result,) = results
+        tuple_of = result if isinstance(result, tuple) else (result,)
+        return dict(zip(names, (x.to_numpy().astype(np.float32) for x in tuple_of), strict=True))
+
+    return run, outputs
+
+
+def layers(x, *weights):
+    """W3L, without biases."""
+    for weight in weights[:-1]:
+        x = np.maximum(x @ weight.T, 0)
+    return x @ weights[-1].T
+
+
+def layers_forward(d):
+    run, outputs = traced(layers, ["y"], [d["x"], *d["W"]])
+    return run, lambda: {"y": outputs()["y"][:4096]}
+
+
+def layers_gradient(d):
+    def loss(weights, x, gy):
+        return (layers(x, *weights) * gy).sum(dtype=np.float32)
+
+    names = [str(i) for i in range(len(d["W"]))]
+    gradient = graph.grad(loss)
+    run, outputs = traced(lambda x, gy, *weights: gradient(weights, x, gy), names, [d["x"], d["gy"], *d["W"]])
+    return run, lambda: {"grad": np.concatenate([part.ravel() for part in outputs().values()])}
+
+
+def halves(d, names):
+    return [d[name].astype(np.float16) for name in names]
+
+
+def attention(d):
+    """W7a: heads between two products, its result and all gradients."""
+
+    def layer(x, wqkv, wo):
+        batch, tokens, width = x.shape
+        heads = (x @ wqkv).reshape(batch, tokens, 3, work.ATT["H"], -1).transpose(2, 0, 3, 1, 4)
+        mixed = graph.attention(heads[0], heads[1], heads[2])
+        return mixed.transpose(0, 2, 1, 3).reshape(batch, tokens, width) @ wo
+
+    def loss(x, wqkv, wo, gy):
+        y = layer(x, wqkv, wo)
+        return (y * gy).sum(dtype=np.float32), y
+
+    def both(*arrays):
+        (_, y), gradients = graph.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(*arrays)
+        return y, *gradients
+
+    run, outputs = traced(both, ["y", "dx", "dwqkv", "dwo"], halves(d, ["x", "wqkv", "wo", "gy"]))
+    return run, lambda: {name: outputs()[name][0] for name in ("y", "dx")}
+
+
+def convolution(d):
+    """W7b: the statistics of the normalization are given."""
+
+    def layer(x, w, m, v, g, b):
+        y = graph.conv2d(x, w, padding=1)
+        m, v, g, b = (part[:, None, None] for part in (m, v, g, b))
+        return np.maximum((y - m) * (g / np.sqrt(v + 1e-5)) + b, 0)
+
+    run, outputs = traced(layer, ["y"], halves(d, ["x", "w", "m", "v", "g", "b"]))
+    return run, lambda: {"y": outputs()["y"][0]}
+
+
 CASES = {
     "W1.fwd": cases(forward, "polynomial"),
     "W1.bwd": cases(backward, "polynomial"),
@@ -154,6 +230,10 @@ CASES = {
     **{f"W4.{size}": cases(lookup) for size in ("16", "1k", "1M")},
     "W5": cases(relaxation),
     "W6": cases(splatting),
+    "W3L.fwd": {"graph": layers_forward},
+    "W3L.grad": {"graph": layers_gradient},
+    "W7a": {"half": attention},
+    "W7b": {"half": convolution},
     "W7c": cases(chain),
     "W8.fwd": cases(forward, "polynomial"),
     "W8.bwd": cases(backward, "polynomial"),

@@ -481,6 +481,7 @@ class _Planned:
             batch = (x if layout_of(x).is_dense else copied(x) for x in batch)
         arrays = *batch, *_state_of(updates), self._settings
         value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
+        self._mesh.settle()
         loss = host_array(value)[0]
         if not self._has_aux:
             return loss

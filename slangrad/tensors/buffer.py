@@ -101,6 +101,18 @@ class BufferDesc:
     label: str = ""
 
 
+def typed_desc(
+    element: Type,
+    count: int,
+    usage: BufferUsage = READ_WRITE,
+    memory_type: MemoryType = MemoryType.device_local,
+) -> BufferDesc:
+    """The arguments of a buffer of `count` elements. ValueError for more than a buffer can have."""
+    check_count(count)
+    stride = layout_of(element).size
+    return BufferDesc(count * stride, stride, usage, memory_type)
+
+
 class Buffer:
     """Bytes on a device. Tensors have one (`tensor.storage`), kernels take them. `size` and `struct_size` are in
     bytes."""
@@ -154,7 +166,7 @@ class Buffer:
             raise ValueError(
                 f"struct_size: elements of {t} take {layout_of(t).size} bytes, not {struct_size}"
             )
-        data = None if data is None else as_source(data, "data")
+        data = None if data is None else as_source(data)
         size = _size_in_bytes(size, element_count, stride, data)
         block = runtime_of(device).allocate(size, zero)
         buffer = Buffer(device, block, BufferDesc(size, stride, usage, memory_type, label), t)
@@ -172,10 +184,8 @@ class Buffer:
         zero: bool = False,
     ) -> Buffer:
         """A buffer of `count` elements."""
-        check_count(count)
-        stride = layout_of(element).size
-        block = runtime_of(device).allocate(count * stride, zero)
-        return Buffer(device, block, BufferDesc(count * stride, stride, usage, memory_type), element)
+        desc = typed_desc(element, count, usage, memory_type)
+        return Buffer(device, runtime_of(device).allocate(desc.size, zero), desc, element)
 
     @staticmethod
     def foreign(
@@ -270,7 +280,7 @@ class Buffer:
         the element type if no value changes; structs, and buffers without an element type, take any bytes. ValueError
         where it does not fit."""
         self.require_writes()
-        source = as_source(data, "data")
+        source = as_source(data)
         if self.element_type is not None and not holds_structs(self.element_type):
             source = convert_exactly(source, numpy_layout(self.element_type)[0], "data")
         if source.nbytes > self.size:
@@ -324,14 +334,14 @@ def shared_view(
     return storage, element, dtype, shared.view
 
 
-def as_source(data: object, argument: str) -> AnyArray:
+def as_source(data: object) -> AnyArray:
     """`data` if it is a NumPy array without gaps."""
     if not isinstance(data, np.ndarray):
-        raise TypeError(f"{argument}: expected a NumPy array, not {type(data).__name__}; use np.asarray()")
+        raise TypeError(f"data: expected a NumPy array, not {type(data).__name__}; use np.asarray()")
     if data.dtype.hasobject:
-        raise TypeError(f"{argument}: an array of Python objects has no bytes to copy; use astype()")
+        raise TypeError("data: an array of Python objects has no bytes to copy; use astype()")
     if not data.flags.c_contiguous:
-        raise ValueError(f"{argument}: Source Numpy array must be contiguous; use np.ascontiguousarray()")
+        raise ValueError("data: Source Numpy array must be contiguous; use np.ascontiguousarray()")
     return data
 
 

@@ -143,7 +143,7 @@ class StridedView(Operators):
         dtype are converted if no value changes. ValueError where it does not fit, or the tensor has gaps or is
         read-only."""
         self.storage.require_writes()
-        source = as_source(data, "data")
+        source = as_source(data)
         if not self._contiguous:
             raise ValueError(
                 "Destination tensor must be contiguous; write to its memory: tensor.host_view()[...] = array"

@@ -23,7 +23,7 @@ from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.ir.data.types import Type
 from slangrad.runtime.device import MemoryRegion
-from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
+from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of, typed_desc
 from slangrad.tensors.buffer import shared_view as view_of_shared
 from slangrad.tensors.elements.conversion import AnyArray, HostValue
 from slangrad.tensors.elements.element_types import element_type as find_element_type
@@ -118,10 +118,24 @@ class Tensor(HasGradients):
         return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=False)
 
     @staticmethod
-    def over_new_memory(device: object, element: Type, view: View, dtype: object) -> Tensor:
-        """`empty` for `view`, which has no gaps, without its checks: for the results of calls."""
-        storage = Buffer.typed(device, element, prod(view.shape), READ_WRITE, MemoryType.device_local)
-        return _make(storage, element, dtype, view)
+    def maker(device: object, element: Type, shape: Shape, dtype: object) -> Callable[[], Tensor]:
+        """Makes `empty` tensors of one shape: for the results of calls, which differ in their memory alone."""
+        desc = typed_desc(element, prod(shape))
+        allocate, size = runtime_of(device).allocate, desc.size
+        strides = shape.calc_contiguous_strides()
+        layout, element_size = (runtime_of(device), *shape, *strides), desc.struct_size
+
+        def make() -> Tensor:
+            tensor = Tensor.__new__(Tensor)
+            tensor.storage = storage = Buffer(device, allocate(size), desc, element)
+            tensor.element_type, tensor._dtype = element, dtype
+            tensor.shape, tensor.strides, tensor.layout = shape, strides, layout
+            tensor.offset, tensor.element_size, tensor.address = 0, element_size, storage.address
+            tensor._contiguous = True
+            tensor._grad_in = tensor._grad_out = None
+            return tensor
+
+        return make
 
     @staticmethod
     def zeros(

@@ -2,6 +2,7 @@
 
 import sys
 from importlib import util
+from math import prod
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +19,7 @@ random = np.random.default_rng(3)
 @pytest.fixture(scope="module")
 def peer():
     work = ModuleType("work")
-    vars(work).update(A=2.0, B=8.0, C=-1.0, LR=0.5, SIDE=SIDE, G=G, sl=lambda array: array)
+    vars(work).update(A=2.0, B=8.0, C=-1.0, LR=0.5, SIDE=SIDE, G=G, sl=lambda array: array, ATT={"H": 2})
     spec = util.spec_from_file_location("slangrad_", FILE)
     module, path = util.module_from_spec(spec), list(sys.path)
     with pytest.MonkeyPatch.context() as patch, fake_gpu():
@@ -104,3 +105,54 @@ def test_gradients_of_gaussians(peer):
 
     for result in outputs(peer, "W6", {"q": q.astype(np.float32), "target": target}):
         np.testing.assert_allclose(result["grad"], differences(loss, q), rtol=1e-3, atol=1e-5)
+
+
+def test_a_network_of_halves(peer):
+    shapes = (4, 6), (4, 4), (3, 4)
+    inputs = {"x": floats(7, 6).astype(np.float16), "gy": floats(7, 3).astype(np.float16)}
+    inputs["W"] = [floats(*shape).astype(np.float16) for shape in shapes]
+    sizes = np.cumsum([0, *(prod(shape) for shape in shapes)])
+
+    def network(flat):
+        x = inputs["x"].astype(np.float64)
+        weights = [flat[i:j].reshape(s) for i, j, s in zip(sizes, sizes[1:], shapes, strict=False)]
+        for weight in weights[:-1]:
+            x = np.maximum(x @ weight.T, 0)
+        return x @ weights[-1].T
+
+    flat = np.concatenate([weight.ravel() for weight in inputs["W"]]).astype(np.float64)
+    for result in outputs(peer, "W3L.fwd", inputs):
+        np.testing.assert_allclose(result["y"], network(flat), rtol=1e-2, atol=5e-3)
+    for result in outputs(peer, "W3L.grad", inputs):
+        expected = differences(lambda point: (network(point) * inputs["gy"]).sum(), flat)
+        np.testing.assert_allclose(result["grad"], expected, rtol=2e-2, atol=2e-2)
+
+
+def test_attention_and_its_gradients(peer):
+    arrays = {"x": floats(2, 3, 4), "wqkv": floats(4, 12), "wo": floats(4, 4), "gy": floats(2, 3, 4)}
+    inputs = {name: x.astype(np.float16).astype(np.float32) for name, x in arrays.items()}
+
+    def layer(x):
+        q, k, v = np.moveaxis((x @ inputs["wqkv"]).reshape(2, 3, 3, 2, 2), 2, 0).swapaxes(2, 3)
+        scores = np.exp(q @ k.swapaxes(2, 3) / np.sqrt(2))
+        mixed = scores / scores.sum(3, keepdims=True) @ v
+        return mixed.swapaxes(1, 2).reshape(2, 3, 4) @ inputs["wo"]
+
+    x = inputs["x"].astype(np.float64)
+    for result in outputs(peer, "W7a", inputs):
+        np.testing.assert_allclose(result["y"], layer(x)[0], rtol=1e-2, atol=1e-2)
+        expected = differences(lambda point: (layer(point) * inputs["gy"]).sum(), x)
+        np.testing.assert_allclose(result["dx"], expected[0], rtol=2e-2, atol=2e-2)
+
+
+def test_a_convolution_with_its_normalization(peer):
+    arrays = {"x": floats(2, 3, 4, 4), "w": floats(3, 3, 3, 3), "v": abs(floats(3)) + 1}
+    arrays |= {name: floats(3) for name in "gbm"}
+    inputs = {name: x.astype(np.float16).astype(np.float32) for name, x in arrays.items()}
+    padded = np.pad(inputs["x"][0], ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    y = np.einsum("chwij,ocij->ohw", windows.astype(np.float64), inputs["w"])
+    m, v, g, b = (inputs[name][:, None, None] for name in "mvgb")
+    for result in outputs(peer, "W7b", inputs):
+        expected = np.maximum((y - m) * g / np.sqrt(v + 1e-5) + b, 0)
+        np.testing.assert_allclose(result["y"], expected, rtol=1e-2, atol=1e-2)

@@ -236,3 +236,27 @@ def test_wider_results_take_no_cotangents(device, load):
     assert wide.to_numpy().tolist() == [1, 1]
     with pytest.raises(CallError, match="cannot hold results of type 'float'"):
         module.f.bwds(Tensor.zeros(device, (2,), "float").with_grads(), _result=wide)
+
+
+TUPLES = """
+    namespace inner { struct Pair { float a; int b; } }
+    struct Whole { Tuple<float2, int> pair; float rest; }
+    Tuple<float, int> parts(float x) { return makeTuple(x, int(x)); }
+    Tuple<float, Tuple<int, inner::Pair>> nested(float x) { return makeTuple(x, makeTuple(3, inner::Pair(x, 4))); }
+    Whole whole(float x) { return Whole(makeTuple(float2(x, 1), 3), 7); }
+    float first(Tuple<float, int> pair) { return pair._0 + pair._1; }
+    Tuple<> nothing(float x) { return Tuple<>(); }
+"""
+
+
+def test_tuples_are_results(load):
+    module = load(TUPLES)
+    assert module.parts(2.5) == {"_0": 2.5, "_1": 2}
+    assert module.nested(1.5) == {"_0": 1.5, "_1": {"_0": 3, "_1": {"a": 1.5, "b": 4}}}
+    assert module.whole(2.0) == {"pair": {"_0": spy.float2(2, 1), "_1": 3}, "rest": 7}
+    table = module.parts(np.array([1, 2.5], F), _result="numpy")
+    assert table.dtype.names == ("_0", "_1") and table.tolist() == [(1, 1), (2.5, 2)]
+    pairs = module.parts(np.array([1, 2.5], F))
+    assert module.first(pairs, _result="numpy").tolist() == [2, 4.5]
+    with pytest.raises(CallError, match=r"E1011.*values of type '\(\)' cannot be returned"):
+        module.nothing(1.0)

@@ -7,6 +7,7 @@ import pytest
 import slangrad as spy
 from slangrad.marshal.errors import CallCompileError
 from tests.backends import COMPILED
+from tests.textures.model import sample
 
 F = np.float32
 TYPES = spy.TextureType
@@ -91,6 +92,33 @@ def test_least_levels_and_statuses(device, load) -> None:
     words = device.create_buffer(data=numbers.astype(np.uint32))
     read = module.of_buffers(buffer, words, 3)
     assert [list(pair) for pair in read] == [[3, 3], [3, 3], [3, 4]]
+
+
+LEAST = """
+[Differentiable] float plain(Texture2D<float> t, SamplerState s, float2 u, float least) { return t.Sample(s, u, int2(0), least); }
+[Differentiable] float biased(Texture2D<float> t, SamplerState s, float2 u, float least)
+{
+    return t.SampleBias(s, u, 0.25, int2(0), least);
+}
+"""
+
+
+@compiled_only
+def test_a_least_level_is_within_the_bounds_of_the_sampler_and_has_a_derivative(device, load) -> None:
+    module, texture = load(LEAST), levels_of(device, 10)
+    at = device.create_sampler(mip_lod_bias=0.5, max_lod=2)
+    place = spy.float2(0.3, 0.4)
+    levels = [texture.to_numpy(mip=k).astype(float) for k in range(3)]
+    values = [sample(level[..., None], (0.3, 0.4), "wrap", True)[0] for level in levels]
+    for function, first in ((module.plain, 0.5), (module.biased, 0.75)):
+        for least, level in ((-1.0, first), (0.25, first), (1.25, 1.25), (9.0, 2.0)):
+            low = min(int(level), 1)
+            expected = values[low] + (level - low) * (values[low + 1] - values[low])
+            assert function(texture, at, place, least) == pytest.approx(expected, abs=1e-5)
+            given = spy.Tensor.from_numpy(device, np.array([least], F)).with_grads()
+            function.bwds(texture, at, place, given)
+            slope = values[low + 1] - values[low] if level == 1.25 else 0
+            assert given.grad.to_numpy()[0] == pytest.approx(slope, abs=1e-5)
 
 
 COMBINED = """
@@ -304,3 +332,18 @@ def test_channels_that_the_type_does_not_have(device, load) -> None:
     assert list(module.blue(whole, at, spy.float2(0.5, 0.5))) == [texel[2] for texel in inside]
     cube = device.create_texture(type=TYPES.texture_cube, format=spy.Format.rg8_unorm, width=2, height=2)
     assert list(module.absent(cube, at)) == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("Texture3D<float> t, SamplerState s) { return t.Gather(s, float3(0)).x; }", r"E9001.*'Gather' of.*\n(.|\n)*of cubes"),
+        ("RWTexture2D<float> t, SamplerState s) { return t.Gather(s, float2(0)).x; }", r"E9001(.|\n)*without RW"),
+        ("Texture2D<float> t, SamplerState s) { return t.Smple(s, float2(0)); }", r"E0304(.|\n)*'Sample'"),
+    ],
+)  # fmt: skip
+def test_members_that_a_texture_does_not_have(device, load, body, message) -> None:
+    kinds = {"Texture3D": TYPES.texture_3d}
+    image = device.create_texture(type=kinds.get(body[:9], TYPES.texture_2d), format=spy.Format.r32_float)
+    with pytest.raises((CallCompileError, spy.CompileError), match=message):
+        load(f"float f({body}").f(image, device.create_sampler())

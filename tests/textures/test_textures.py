@@ -360,3 +360,14 @@ def test_kernels_read_and_write_textures(device, kernel, texture) -> None:
             brighten.dispatch([4, 3, 1], vars={"image": image, "result": value}, gain=2)
     with pytest.raises(CallError, match=r"E1018.*'result' of type 'RWTexture2D<float4>' has no value"):
         brighten.dispatch([4, 3, 1], vars={"image": image}, gain=2)
+
+
+def test_a_texture_of_another_device(load) -> None:
+    there = spy.create_device().create_texture(format=spy.Format.r32_float, data=np.ones((1, 1), F))
+    with pytest.raises(
+        ValueError, match=r"E1022.*the Texture lies on another device\n.*create_texture\(x\.desc"
+    ) as error:
+        load("float f(Texture2D<float> t) { return t[uint2(0, 0)]; }").f(there)
+    here = spy.create_device()
+    copy = here.create_texture(there.desc, data=there.to_numpy())
+    assert copy.to_numpy() == 1 and "note: copy it: device.create_texture" in str(error.value)

@@ -165,7 +165,7 @@ class CommandEncoder(_Recording):
 
     def upload_buffer_data(self, buffer: Buffer, offset: int, data: AnyArray) -> None:
         """Write an array as it is now."""
-        source = as_source(data, "data").copy()
+        source = as_source(data).copy()
         self.check_range(buffer, offset, source.nbytes, "upload")
         buffer.require_writes()
         self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
@@ -190,7 +190,7 @@ class CommandEncoder(_Recording):
             for (k, m), array in zip(places, data):
                 self.upload_texture_data(texture, array, layer=k, mip=m)
             return
-        source = as_source(data, "data").copy()
+        source = as_source(data).copy()
         texture.check_data(source, layer, mip)
         self.record(lambda: texture.copy_from_numpy(source, layer, mip))
 

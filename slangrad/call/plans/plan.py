@@ -426,11 +426,15 @@ class CallPlan:
         return letters
 
 
+COPIES = {"Texture": "device.create_texture(x.desc, data=x.to_numpy())"}  # others are copied as tensors
+
+
 def _on_another_device(label: str, kind: str, home: object, runtime: Device) -> CallError:
     """The error for memory that kernels do not reach; `home` is a string where it belongs to PyTorch."""
     if not isinstance(home, str):
         message = f"argument '{label}': the {kind} lies on another device"
-        return CallError("E1022", message, (), "copy it: Tensor.from_numpy(device, x.to_numpy())")
+        copy = COPIES.get(kind, "Tensor.from_numpy(device, x.to_numpy())")
+        return CallError("E1022", message, (), f"copy it: {copy}")
     message = f"argument '{label}': the torch tensor lies on '{home}', and calls run on {runtime.name}"
     cure = f"pass {label}.cpu(); the result's .to('{home}') brings it back, and both carry gradients"
     if runtime.reaches_host:

@@ -168,19 +168,14 @@ Rule = Callable[[Checker, OfClass, Substitution], OfClass]
 
 
 def _nominal(checker: Checker, kind: Nominal, substitution: Substitution) -> Nominal:
-    if keeps_rules(kind.declaration):
-        arguments = tuple(_stored_argument(checker, argument, substitution) for argument in kind.arguments)
-    else:
-        arguments = tuple(substitute_argument(checker, argument, substitution) for argument in kind.arguments)
-    return nominal(kind.declaration, arguments)
-
-
-def _stored_argument(
-    checker: Checker, argument: GenericArgument, substitution: Substitution
-) -> GenericArgument:
-    if isinstance(argument, Type):
-        return substitute_stored(checker, argument, substitution)
-    return substitute_argument(checker, argument, substitution)
+    keeps = keeps_rules(kind.declaration)
+    arguments = (
+        substitute_stored(checker, argument, substitution)
+        if keeps and isinstance(argument, Type)
+        else substitute_argument(checker, argument, substitution)
+        for argument in kind.arguments
+    )
+    return nominal(kind.declaration, tuple(arguments))
 
 
 KEEPING = ("StructuredBuffer", "RWStructuredBuffer", "ConstBufferPointer", "ConstantBuffer", "ParameterBlock")

@@ -26,6 +26,7 @@ TEXTURE = (
 UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 WRITTEN = "only textures that are read alone are sampled: declare it without RW, or read t[index]"
 MULTISAMPLED = "no sampler applies to several samples; t.Load(location, sample) reads one"
+FLAT = "there are 'Gather' of two dimensions and of cubes, comparisons of one, two and of cubes, and samples of all"
 HANDLES = "there is no heap to index; declare handles as parameters: DescriptorHandle<Texture2D<float4>>"
 NO_HANDLE = "handles stand for buffers, textures and samplers; pass other values themselves, or a pointer"
 
@@ -105,12 +106,14 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", NO_HANDLE)
-    if file not in TEXTURES:
+    if file not in TEXTURES or not re.match("Sample|Gather|Calculate|GetSample|Interlocked|Write", name):
         return None
-    if not name.startswith(SAMPLES):
-        return Refusal("E9001", TEXTURE)
     assert isinstance(kind, StructType)
     texture = kind.declaration.name
+    if not name.startswith(SAMPLES):
+        return Refusal("E9001", TEXTURE)
     if "2DMS" in texture:
         return Refusal("E9001", MULTISAMPLED)
-    return Refusal("E9001", WRITTEN if texture.startswith("RW") else UNBLENDED)
+    if texture.startswith("RW"):
+        return Refusal("E9001", WRITTEN)
+    return Refusal("E9001", UNBLENDED if is_unblended(kind, name) else FLAT)

@@ -15,7 +15,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import DType, Shape
 from slangrad.graph.ir.values import ArrayValue, as_tensor, device_of, is_torch, shape_of
@@ -53,10 +52,7 @@ def put(target: spy.Tensor, numbers: np.ndarray) -> None:
 
 
 def array_of(tensor: spy.Tensor, layout: StridedLayout | None = None) -> np.ndarray:
-    """The memory as an array, for libraries and exchanges. GraphError (E1043) where the host has none."""
-    if not is_on_host(device_of(tensor)):
-        message = "exchanges of workers run on the CPU only, and this graph on a GPU"
-        raise GraphError("E1043", message, 'graph.jit(f, device=spy.create_device("cpu"))')
+    """The memory as an array, for libraries and exchanges of the host. BufferError where the host has none."""
     array = tensor.host_view()
     return array if layout is None or layout.shape else array.reshape(())
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from slangrad.graph.calls import SlangCall
     from slangrad.graph.ir.devices import LoopArray
     from slangrad.graph.scan import ScanLoop
-    from slangrad.graph.workers.connections.links import Pending
+    from slangrad.graph.workers.connections.links import Begun
 
 Binder: TypeAlias = "Callable[[Memory], Call]"
 # Times as long as a kernel that moves as many bytes, where it is chosen what to compute again.
@@ -83,7 +83,7 @@ class Plan:
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
-        self.begun: dict[int, Pending] = {}  # collectives, by their steps
+        self.begun: dict[int, Begun] = {}  # collectives, by their steps
         self._holders: Memory = {}  # of this plan
         self.limit, self.peak, self._beside = options.memory, 0, options.held
         self.inputs = list(inputs)
@@ -447,10 +447,14 @@ class Plan:
 
     def _exchange(self, step: Exchange) -> Binder:
         def bind(memory: Memory) -> Call:
-            parts = [array_of(self._seen(part, memory)) for part in step.parts]
+            tensors = [self._seen(part, memory) for part in step.parts]
+            start: Callable[..., Begun] = step.collective.start_on_gpu
+            parts: list[Any] = [*tensors]  # for either
+            if is_on_host(self.device):
+                start, parts = step.collective.start, [array_of(tensor) for tensor in tensors]
 
             def begin() -> None:
-                self.begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
+                self.begun[id(step)] = start(*(parts if step.reads else (None, *parts)))
 
             return begin
 

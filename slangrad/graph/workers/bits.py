@@ -18,6 +18,7 @@ from typing import Unpack
 import numpy as np
 
 import slangrad as spy
+from slangrad.graph.ir.devices import host_array, on_device
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import (
@@ -201,7 +202,7 @@ class ConsistentPlan:
                 tensors = phase.plan.run([values[x] for x in phase.boundary])
                 values |= dict(zip(phase.targets, tensors, strict=True))
                 for node, part in zip(phase.ends, parts, strict=True):
-                    _join(node, part, [values[x].host_view() for x in node.inputs])
+                    _join(node, part, [host_array(values[x]) for x in node.inputs])
             for i, node in enumerate(ends):
                 self._combine(p, i, node, parts[i], held)
         phase = self._shards[0][-1]
@@ -211,12 +212,13 @@ class ConsistentPlan:
         """The result of a collective, from the values of the shards of this worker."""
         how = node.attributes["collective"].how
         total = self._total(part.result, how) if isinstance(part, Tree) else self._all(np.stack(part))
-        common = (
-            as_tensor(self._device, total.reshape(node.shape or (1,))) if node.op != "all_to_all" else None
-        )
+        common = self._tensor(total.reshape(node.shape or (1,))) if node.op != "all_to_all" else None
         for phases, values, rank in zip(self._shards, held, self._ranks, strict=True):
-            x = as_tensor(self._device, np.ascontiguousarray(total[:, rank])) if common is None else common
+            x = self._tensor(np.ascontiguousarray(total[:, rank])) if common is None else common
             values[phases[p].ends[i]] = x
+
+    def _tensor(self, array: np.ndarray) -> spy.Tensor:
+        return as_tensor(self._device, on_device(self._device, array))
 
     def _total(self, array: np.ndarray, how: str) -> np.ndarray:
         """The tree over workers: each combines a piece of the array, then gathers all pieces."""

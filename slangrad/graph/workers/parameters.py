@@ -261,11 +261,11 @@ class WorkerParameters:
         ]
         pairs = zip(inputs, rows, strict=True)
         wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in pairs]
-        return (
-            Plan(wholes, inputs, device_of(self.tensors[0])).run([tensor for *_, tensor in rows])
-            if held
-            else []
-        )
+        if not held:
+            return []
+        tensors = Plan(wholes, inputs, device_of(self.tensors[0])).run([tensor for *_, tensor in rows])
+        self._mesh.settle()
+        return tensors
 
     def _in_rows(self, spec: Spec, shape: Shape) -> Spec:
         """Cut further among the workers that have other rows of a batch, along the first axis that these divide."""

@@ -93,10 +93,10 @@ def evaluate(
 
 
 def evaluate_wave(
-    program: Program, name: str, inputs: Sequence[tuple[Datum, ...]], reports: ReportSink | None = None
+    program: Program, name: str, inputs: Sequence[tuple[Datum, ...]]
 ) -> list[tuple[Datum, ...]]:
     """The results of a function without calls in each thread of a wave, for the inputs of each."""
-    return Machine(program, 0, reports or Recorded()).call_wave(name, inputs)
+    return Machine(program, 0, Recorded()).call_wave(name, inputs)
 
 
 def run_kernel(program: Program, name: str, launch: KernelLaunch, reports: ReportSink | None = None) -> None:

@@ -99,8 +99,7 @@ def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constr
     tangents, level = f.lowering.tangents, f.program.info(constructor.declaration).level
     if level == "none" and tangents.has_tangent(source) and tangents.has_tangent(target):
         reason = f"'{target}.__init' is not differentiable"
-        message = f"{reason}, so the derivative of '{f.declared.name}' would be lost here"
-        f.error("E0505", message, f.b.span, "mark the constructor as [Differentiable]")
+        f.lost_derivative(reason, "mark the constructor as [Differentiable]")
 
 
 def _array(f: Frame, value: Value, conversion: Conversion) -> Value:

@@ -254,6 +254,11 @@ class Frame(SSABuilder, ABC):
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
         self.lowering.reporter.error(code, message, span, note)
 
+    def lost_derivative(self, reason: str, note: str) -> None:
+        """An error (E0505) where only the types of a call show that a derivative gets lost."""
+        message = f"{reason}, so the derivative of '{self.declared.name}' would be lost here"
+        self.error("E0505", message, self.b.span, note)
+
     # --- Questions
 
     @abstractmethod

@@ -80,8 +80,7 @@ def _check_bits(f: Frame, name: str, t: Type) -> None:
     inner = innermost(t)
     if f.differentiable and f.lowering.types.holds_interfaces(t) and inner in f.lowering.ir.differentials:
         reason = f"'{name}' has an address and interface values, which are bits in memory"
-        message = f"{reason}, so the derivative of '{f.declared.name}' would be lost here"
-        f.error("E0505", message, f.b.span, "leave out the address, or put the interface values elsewhere")
+        f.lost_derivative(reason, "leave out the address, or put the interface values elsewhere")
 
 
 def begin_variable(f: Frame, key: Key, value: Value) -> None:

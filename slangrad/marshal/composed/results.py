@@ -46,7 +46,6 @@ from slangrad.tensors.elements.element_types import holds_structs, scalar_and_si
 from slangrad.tensors.elements.shape import as_shape
 from slangrad.tensors.elements.torch_types import TORCH as PYTORCH
 from slangrad.tensors.elements.torch_types import dtype_of, is_torch_type
-from slangrad.tensors.elements.views import View
 from slangrad.tensors.tensor import Tensor
 
 TEXTURES = LazyModule("slangrad.tensors.textures.texture")
@@ -222,11 +221,8 @@ class TensorMaker:
 
     def __call__(self, device: object, shape: Shape, place: str | None) -> Callable[[], object]:
         sizes = as_shape(shape or (1,))
-        view = View(sizes, sizes.calc_contiguous_strides(), 0)
-        lowered, shown = self.lowered, self.shown
-        if self.differentiates:
-            return lambda: Tensor.over_new_memory(device, lowered, view, shown).with_grads(zero=False)
-        return lambda: Tensor.over_new_memory(device, lowered, view, shown)
+        make = Tensor.maker(device, self.lowered, sizes, self.shown)
+        return (lambda: make().with_grads(zero=False)) if self.differentiates else make
 
 
 def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:

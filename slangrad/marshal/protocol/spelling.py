@@ -71,7 +71,7 @@ def _spell(t: object, named: Callable[[Nominal, str], str], is_page: bool = True
         return named(t, (around if is_page else around.replace("::", ".")) + name)
     if not is_page and isinstance(t, (VectorType, MatrixType)):
         return shaped_name(spell(t.element), extents_of(t), comma=",")
-    if not is_page and isinstance(t, Tuple):
+    if isinstance(t, Tuple):
         return f"Tuple<{', '.join(map(spell, t.elements))}>"
     return str(t)
 

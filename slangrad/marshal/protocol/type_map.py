@@ -74,7 +74,7 @@ class HostTypeMap(MemoryForms):
             return self._value(self._tag(t))
         if isinstance(t, checked.InterfaceType):
             return self._interface(t)
-        if isinstance(t, checked.Tuple):
+        if isinstance(t, checked.Tuple) and t.elements:
             return self._struct(t, tuple((f"_{i}", element) for i, element in enumerate(t.elements)))
         return self._struct(t, self._fields(t)) if isinstance(t, checked.StructType) else None
 

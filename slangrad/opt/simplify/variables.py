@@ -183,14 +183,13 @@ class _KnownDestinations:
         number, steps = number_of(index, self._makers.get), target.steps
         if number == 0:
             return target
-        if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
+        around = pointer_of(target.variable.type).element
+        for step in steps[:-1]:
+            around = component(around, step.number)
+        if not steps or not isinstance(around, (Array, Vector, Matrix)):
             return None
         last, at_first = steps[-1], not steps[-1].indices
-        if (
-            at_first
-            and number is not None
-            and 0 <= last.number + number < component_count(_type_at(target, -1))
-        ):
+        if at_first and number is not None and 0 <= last.number + number < component_count(around):
             return VariablePart(target.variable, (*steps[:-1], PartStep(last.number + number, ())))
         is_row = len(steps) > 1 and steps[-2].indices is not None
         if chosen or is_row or last.indices is None or (at_first and last.number):
@@ -234,14 +233,6 @@ class _KnownDestinations:
             size = len(lost)
             lost.update(*(group for group in groups if group & lost))
         self.variables -= lost
-
-
-def _type_at(place: VariablePart, end: int) -> Type:
-    """The type of the part after some steps."""
-    t = pointer_of(place.variable.type).element
-    for step in place.steps[:end]:
-        t = component(t, step.number)
-    return t
 
 
 def _is_empty(t: Type) -> bool:

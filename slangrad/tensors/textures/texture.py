@@ -478,7 +478,7 @@ def _index(name: str, index: int, count: int) -> int:
 
 
 def _write(texels: Tensor, data: AnyArray) -> None:
-    texels.copy_from_numpy(_fitting(texels, as_source(data, "data")))
+    texels.copy_from_numpy(_fitting(texels, as_source(data)))
 
 
 def _fitting(texels: Tensor, source: AnyArray) -> AnyArray:

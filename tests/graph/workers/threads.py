@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Barrier, BrokenBarrierError
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import slangrad as spy
+from slangrad.graph.workers.connections.gpu_memory import staged
 from slangrad.graph.workers.meshes.mesh import Mesh, batch_axes
 
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
@@ -78,6 +79,9 @@ class Link:
         else:
             result[...] = np.stack([each[self.at] for each in found])
         return Done()
+
+    def start_on_gpu(self, collective: Any, given: Any, result: Any) -> Any:
+        return staged(cast("Any", self), collective, given, result)
 
     def send(self, array: Any, to: int, tag: int) -> Done:
         self.log.append(("send", array.nbytes))

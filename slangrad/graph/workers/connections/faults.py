@@ -25,7 +25,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from ctypes import py_object, pythonapi
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from weakref import ref
 from zlib import crc32
 
@@ -84,6 +84,12 @@ class Verdict(NamedTuple):
         return next((other for other in self.ranks if other != rank), -1)
 
 
+class Unsettled(Protocol):
+    """A collective of a GPU; its `settle` returns when it has ended."""
+
+    def settle(self) -> None: ...
+
+
 class Watch:
     """The state of the other workers. `connection`: to the store, for this object alone; `holder`: the worker whose
     process holds the store, -1 without one. `timeout`: seconds that it waits for the others."""
@@ -104,6 +110,7 @@ class Watch:
         self._calling = set[threading.Thread]()  # threads in calls of torch.distributed
         self._lent = set[ref[object]]()  # tensors that threads of torch.distributed have
         self._open = set[object]()  # works of torch.distributed that have not ended
+        self.unsettled: list[Unsettled] = []  # collectives of GPUs that the host has not waited for
         self._ending: threading.Thread | None = None  # the one that ends the program
         self._heart = Heartbeat(connection, rank, workers, holder, self._sign)
         late = self._heart.meet()
@@ -212,6 +219,13 @@ class Watch:
     def closed(self, work: object) -> None:
         """It has ended."""
         self._open.discard(work)
+
+    def settle(self) -> None:
+        """Return when all collectives of GPUs have ended that streams wait for. A read of their results would wait
+        without an end where another worker is lost. Errors as by `until`."""
+        pending, self.unsettled = self.unsettled, []
+        for collective in pending:
+            collective.settle()
 
     def result_of(
         self, action: Callable[[], R], collective: str, interrupt: Callable[[], None] = lambda: None

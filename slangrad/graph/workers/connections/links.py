@@ -1,15 +1,17 @@
 """Connections between workers: torch.distributed, and the errors where one of them is lost.
 
-Arrays are NumPy's: memory of the host, which the backend for CPUs moves. A group for GPUs beside it is not used.
+Arrays are NumPy's: memory of the host, which the backend for CPUs moves. NCCL beside it moves memory of GPUs.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -18,15 +20,18 @@ from torch.distributed import PrefixStore
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_store
 
+import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.values import numpy_type
 from slangrad.graph.workers.connections.faults import Watch, WorkerLost
+from slangrad.graph.workers.connections.gpu_memory import StagedExchange, bytes_of, numbers_of, staged
 from slangrad.graph.workers.connections.store import StoreConnection
 from slangrad.graph.workers.connections.transfers import Queue, Transfer
 from slangrad.graph.workers.meshes.collectives import Collective
 from slangrad.graph.workers.meshes.mesh import ALL, TIMEOUT, Mesh
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
-
+SPIN, SHORT = 0.002, 0.0002  # seconds: of looks without a pause, and between two others
 
 _watches: dict[object, Watch] = {}  # by the process group that they are of
 
@@ -94,6 +99,39 @@ class Link:
         except RuntimeError as error:
             raise self.watch.lost(name, error) from error
 
+    def start_on_gpu(self, collective: Collective, source: spy.Tensor | None, result: spy.Tensor) -> Begun:
+        """As `start`, for memory of a GPU. NCCL moves it, in the order of the device's stream. gloo would copy it to
+        the host, and has fewer collectives for GPUs, so without NCCL copies go by the backend for CPUs."""
+        if "cuda:nccl" not in dist.get_backend_config(self.group):
+            return staged(self, collective, source, result)
+        name, count = (
+            f"{collective.name} over {self.over}",
+            numpy_type(result).itemsize * result.element_count,
+        )
+        self.watch.note(f"{name}, {count} bytes", self.sequence)
+        try:
+            with self.watch.calling():
+                work = self._begin_on_gpu(collective, source, result)
+                self.watch.opened(work)
+                return PendingOnGpu(work, name, self.watch)
+        except WorkerLost:
+            raise
+        except RuntimeError as error:
+            raise self.watch.lost(name, error) from error
+
+    def _begin_on_gpu(
+        self, collective: Collective, source: spy.Tensor | None, result: spy.Tensor
+    ) -> dist.Work:
+        lend = self.watch.lend
+        if collective.name == "all_reduce":
+            op = REDUCTIONS[collective.how]
+            return dist.all_reduce(lend(numbers_of(result)), op, group=self.group, async_op=True)
+        assert source is not None
+        sent, filled = lend(bytes_of(source)), lend(bytes_of(result))
+        if collective.name == "all_to_all":
+            return dist.all_to_all_single(filled, sent, group=self.group, async_op=True)
+        return dist.all_gather_into_tensor(filled, sent, group=self.group, async_op=True)
+
     def send(self, array: np.ndarray, to: int, tag: int) -> Transfer:
         """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of
         the result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by
@@ -158,6 +196,37 @@ class Pending:
                 return False
             self.work.wait()  # its own error, if it has one
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOnGpu(Pending):
+    """A collective of NCCL that has begun. It keeps the order of the device's stream."""
+
+    def wait(self) -> None:
+        """Launches from now on come after it, and the host goes on. `Watch.settle` finds out whether it has ended."""
+        try:
+            self.work.wait()
+        except RuntimeError as error:
+            raise self.watch.lost(self.name, error) from error
+        self.watch.unsettled.append(self)
+
+    def settle(self) -> None:
+        """Return when it has ended. WorkerLost as of `Pending.wait`."""
+        self.watch.until(self._is_there_within, self.name)
+        self.watch.closed(self.work)
+
+    def _is_there_within(self, seconds: float) -> bool:
+        """NCCL has no wait of the host with a timeout."""
+        start = time.monotonic()
+        while not self.work.is_completed():
+            passed = time.monotonic() - start
+            if passed > seconds:
+                return False
+            time.sleep(0 if passed < SPIN else SHORT)
+        return True
+
+
+Begun: TypeAlias = "Pending | StagedExchange"
 
 
 def _numbers(array: np.ndarray) -> torch.Tensor:

@@ -23,7 +23,8 @@ import numpy as np
 from slangrad.graph.ir.node import Node, Shape, make
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.connections.links import Pending
+    import slangrad as spy
+    from slangrad.graph.workers.connections.links import Begun, Pending
     from slangrad.graph.workers.meshes.mesh import Mesh
 
 
@@ -48,6 +49,10 @@ class Collective:
         """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. The result
         has `wait()`, which returns when the data is there."""
         return self.mesh.link(self.over).start(self, source, result)
+
+    def start_on_gpu(self, source: spy.Tensor | None, result: spy.Tensor) -> Begun:
+        """The same with Tensors on a GPU. Kernels that are launched after `wait()` read the result."""
+        return self.mesh.link(self.over).start_on_gpu(self, source, result)
 
 
 def all_reduce(x: Node, collective: Collective) -> Node:

@@ -124,6 +124,12 @@ class Mesh:
             self.collective("all_reduce", over).start(None, numbers).wait()
         return numbers.tolist()
 
+    def settle(self) -> None:
+        """Return when the results of exchanges on a GPU are there, before the host reads them. WorkerLost where they
+        do not come."""
+        if self.watch is not None:
+            self.watch.settle()
+
     def link(self, over: str) -> Link:
         """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
         if over not in self.links:

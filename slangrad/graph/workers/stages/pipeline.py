@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.ir.devices import arena_of
+from slangrad.graph.ir.devices import arena_of, host_array, on_device
 from slangrad.graph.ir.errors import MemoryLimitError
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.types import type_of
@@ -94,7 +94,8 @@ class StagePlan:
         self.messages: list[tuple[Transfer, int]] | None = (
             None  # of a step that is recorded, with their bytes
         )
-        self._indices = [as_tensor(device, np.full(1, i, np.int64)) for i in range(self.microbatches)]
+        numbers = (on_device(device, np.full(1, i, np.int64)) for i in range(self.microbatches))
+        self._indices = [as_tensor(device, number) for number in numbers]
 
     def _refuse_too_little(self, memory: int, outer: Mesh) -> None:
         """MemoryLimitError (E1047) on all workers where one of the stages does not fit. Workers compute what their own
@@ -196,14 +197,14 @@ class _Running:
         values = self.once if i is None else self.held[i]
         for message, array, pending in self._receives.pop(at):
             pending.wait()
-            values[message.node] = as_tensor(plan.device, array)
+            values[message.node] = as_tensor(plan.device, on_device(plan.device, array))
         if key in plan.plans:
             nodes = plan.graphs[key].arguments
             tensors = plan.plans[key].run([values[x] if x in values else self.once[x] for x in nodes])
             values |= dict(zip(plan.pieces.pieces[key].targets, tensors, strict=True))
         self._release()
         for message in program.sent.get(key, ()):
-            array = np.ascontiguousarray(values[message.node].host_view())
+            array = np.ascontiguousarray(host_array(values[message.node]))
             assert self._link is not None
             transfer = self._noted(self._link.send(array, message.to, message.tag), array)
             self._sending.append((key, transfer))
@@ -251,14 +252,14 @@ def from_all_stages(
     link, sending, tensors = mesh.link(STAGES), [], []
     for i, (owner, (shape, dtype)) in enumerate(zip(owners, forms, strict=True)):
         if owner == mesh.stage:
-            array = np.ascontiguousarray(held[i].host_view())
+            array = np.ascontiguousarray(host_array(held[i]))
             others = (stage for stage in range(mesh.stages) if stage != owner)
             sending += [(link.send(array, stage, i), array) for stage in others]
             tensors.append(held[i])
         else:
             array = np.empty(shape or (1,), dtype)
             link.receive(array, owner, i).wait()
-            tensors.append(as_tensor(device, array))
+            tensors.append(as_tensor(device, on_device(device, array)))
     for pending, _ in sending:
         pending.wait()
     return tensors
