@@ -52,6 +52,7 @@ from slangrad.graph.output.explain import PlanExplanation
 from slangrad.graph.planning.options import PlanOptions, Settings
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.planning.recompute import bytes_in
+from slangrad.graph.rewriting.copies import stored_results
 
 TORCH = LazyModule("slangrad.graph.torch_bridge")
 
@@ -204,11 +205,15 @@ class _Traced:
         self._wrap = wrap_of(call.arrays)
         self.result, inputs, outputs = traced(jitted.function, call)
         options = PlanOptions(layouts_of(inputs, call.arrays), **jitted.settings)
-        self.plan = Plan(outputs, inputs, device, options)
+        stored = stored_results(outputs)
+        self._outputs = [(node, at) for node, (_, at) in zip(outputs, stored, strict=True)]
+        self.plan = Plan([base for base, _ in stored], inputs, device, options)
 
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
-        tensors = self.plan.run(arrays)
-        results = [self._wrap(tensor, node) for tensor, node in zip(tensors, self.plan.outputs, strict=True)]
+        results = [
+            self._wrap(tensor if at is None else tensor.view(at.shape or (1,), at.strides or (1,)), node)
+            for tensor, (node, at) in zip(self.plan.run(arrays), self._outputs, strict=True)
+        ]
         return results[0] if is_traced(self.result) else filled(self.result, iter(results), is_result)
 
 

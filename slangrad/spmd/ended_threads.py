@@ -104,7 +104,7 @@ class _Split(Rebuild):
         """Ops without barriers: those that may run in all threads, then the others."""
         others = []
         for op in ops:
-            is_free = op.name in ALLOCATIONS or may_run_early(op)
+            is_free = may_run_early(op) or (op.name in ALLOCATIONS and not op.operands)
             if is_free and all(operand in self.new for operand in op.operands):
                 self.op(b, op)
             else:

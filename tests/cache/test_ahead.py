@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import slangrad as spy
 from slangrad import graph, pipeline
@@ -15,6 +16,7 @@ from slangrad.base.disk import identity
 from slangrad.base.disk.store import Store
 from slangrad.base.options import Options
 from slangrad.cache import settings_text
+from slangrad.cli.main import app
 from slangrad.runtime.cuda import machine_code
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.machine_code import ahead_key, keep_ahead
@@ -126,6 +128,29 @@ def test_kernels_of_graphs_are_among_them(options, ptxas):
         assert not driver.linked
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)  # float32: sums in another order
+
+
+def test_the_command_fills_a_cache_that_can_be_moved(options, ptxas, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ahead_kernel.slang").write_text(KERNEL)
+
+    def run(folder):
+        gpu = spy.create_device("cuda", options=replace(options, store=Store(str(folder))))
+        loaded = gpu.load_module("ahead_kernel.slang")
+        kernel = gpu.create_compute_kernel(gpu.link_program([loaded], [loaded.entry_point("twice")]))
+        y = spy.Tensor.from_numpy(gpu, np.arange(5, dtype=np.float32))
+        kernel.dispatch((5, 1, 1), x=y)
+        assert y.to_numpy().tolist() == [0, 2, 4, 6, 8]
+
+    with fake_gpu() as driver:
+        result = CliRunner().invoke(app, ["compile", "--target", TARGET, "-o", "kept", "ahead_kernel.slang"])
+        assert result.exit_code == 0, result.output
+        (tmp_path / "kept").rename(tmp_path / "moved")
+        with patch.object(pipeline, "compile_entry_point", refused):
+            run(tmp_path / "moved")
+        assert not driver.linked
+        run(tmp_path / "empty")
+        assert len(driver.linked) == 1
 
 
 def test_a_call_that_the_gpu_cannot_run_is_told(options):

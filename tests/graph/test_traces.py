@@ -13,6 +13,8 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph.arrays.array import lifted
+from slangrad.graph.arrays.trees import all_leaves
 
 X, W = np.arange(3.0) + 1, np.array([5.0, 6, 7])
 
@@ -471,3 +473,52 @@ def test_tensors_of_two_devices():
             graph.GraphError, match=r"E1022.*test_traces.py:\d+: a Tensor of shape \(3,\) lies"
         ):
             call()
+
+
+ORDERS: dict[str, Any] = {
+    "transposed": lambda x: np.exp(x).transpose(2, 0, 1),
+    "reshaped": lambda x: np.exp(x).reshape(6, 4),
+    "both": lambda x: np.exp(x).reshape(6, 4).T[None],
+    "sum": lambda x: np.exp(x).sum().reshape(1, 1),
+    "number": lambda x: np.exp(x).sum(keepdims=True).reshape(()),
+}
+COPIED: dict[str, Any] = {  # memory of the caller or of another result, or a part of an array
+    "input": lambda x: x.T,
+    "both": lambda x: (lambda y: (y, y.T, y.T))(np.exp(x)),
+    "slice": lambda x: np.exp(x)[:, 1:],
+    "flipped": lambda x: np.exp(x)[::-1],
+    "broadcast": lambda x: np.broadcast_to(np.exp(x[:1]), x.shape),
+    "captured": lambda x: lifted(W).reshape(3, 1),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_results_in_another_order_of_axes_are_views(name: str) -> None:
+    """No kernel copies them. Tensors and torch's have these strides, too."""
+    x = np.random.default_rng(5).normal(size=(2, 3, 4))
+    f, wanted = graph.jit(ORDERS[name]), ORDERS[name](x)
+    plan = f.explain(x).plan
+    assert not any(step.name.startswith("map") for step in plan.steps) or len(plan.steps) == 1
+    results = f(x), f(spy.Tensor.from_numpy(spy.default_device(), x)).to_numpy().reshape(wanted.shape)
+    for result in results:
+        np.testing.assert_allclose(result, wanted, rtol=1e-14)
+        assert result.shape == wanted.shape
+    if wanted.ndim:
+        steps = [step for step, n in zip(wanted.strides, wanted.shape, strict=True) if n != 1]
+        assert [step for step in results[0].strides if step] == steps
+        by_torch = f(torch_tensor(x).detach())
+        assert [step * 8 for step in by_torch.stride() if step] == steps
+        np.testing.assert_array_equal(by_torch.numpy(), results[0])
+    np.testing.assert_array_equal(graph.jit(np.tanh)(results[0]), graph.jit(np.tanh)(results[0].copy()))
+
+
+def test_other_results_have_memory_of_their_own() -> None:
+    x = np.random.default_rng(6).normal(size=(2, 3, 4))
+    for name, program in COPIED.items():
+        f = graph.jit(program)
+        results, wanted = all_leaves(f(x)), all_leaves(program(x) if name != "captured" else W.reshape(3, 1))
+        for result, expected in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-14, err_msg=name)
+            assert not any(np.shares_memory(result, other) for other in (x, W))
+        for i, result in enumerate(results):
+            assert not any(np.shares_memory(result, other) for other in results[:i]), name

@@ -106,7 +106,9 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", NO_HANDLE)
-    if file not in TEXTURES or not re.match("Sample|Gather|Calculate|GetSample|Interlocked|Write", name):
+    if file not in TEXTURES or not re.match(
+        "__init|Sample|Gather|Calculate|GetSample|Interlocked|Write", name
+    ):
         return None
     assert isinstance(kind, StructType)
     texture = kind.declaration.name

@@ -5,11 +5,15 @@ In: the nodes of a graph.   Out: nodes that compute the same, with copies among 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
 
 from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, make, rebuilt, with_inputs
-from slangrad.graph.ir.ops import base_of, is_view, kind_of
+from slangrad.graph.ir.ops import base_of, behind_views, is_view, kind_of
 
 
 def own_layout(node: Node, layouts: Mapping[Node, StridedLayout]) -> StridedLayout:
@@ -49,6 +53,29 @@ def with_copies(
         copied(node) if is_view(node) or kind_of(node) == "source" or node.op == "count" else node
         for node in nodes
     ]
+
+
+def stored_results(outputs: Sequence[Node]) -> list[tuple[Node, StridedLayout | None]]:
+    """For each output of a function the node that is stored, and how the output lies there, None for the node itself.
+    An output that is a node with its axes in another order or shape has the node's memory, if no other output does."""
+    uses = Counter(map(base_of, outputs))
+    results: list[tuple[Node, StridedLayout | None]] = []
+    for node in outputs:
+        base, views = behind_views(node)
+        at: StridedLayout | None = dense(base.shape)
+        for view in views:
+            at = at and at.seen_by(view)
+        is_own = uses[base] == 1 and kind_of(base) != "source" and base.op != "count"
+        is_view_of_all = bool(views) and is_own and at is not None and _is_permuted(at, base.size)
+        results.append((base, at) if is_view_of_all else (node, None))
+    return results
+
+
+def _is_permuted(at: StridedLayout, size: int) -> bool:
+    """Whether a layout shows each element of dense memory once."""
+    axes = sorted((step, n) for step, n in zip(at.strides, at.shape, strict=True) if n != 1)
+    steps = accumulate((n for _, n in axes), mul, initial=1)
+    return prod(at.shape) == size and not at.offset and all(a == b for (a, _), b in zip(axes, steps))
 
 
 def copied(node: Node) -> Node:
