@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import slangrad as spy
-from slangrad import pipeline
+from slangrad import graph, pipeline
 from slangrad.backends import cpu_identity
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.disk import identity
@@ -84,6 +84,50 @@ def test_a_program_on_the_processors_fills_the_cache_of_a_gpu(options, ptxas, tm
         numbers = spy.Tensor.from_numpy(gpu, np.float32([[1, 2], [3, 4]]))[:, 1]
         assert module.poly(numbers, numbers).to_numpy().tolist() == [8, 64]  # not among the calls
         assert len(driver.linked) == 1
+
+
+def test_texts_that_import_each_other_by_name(options, ptxas):
+    """The second text finds the first, although no call asked for the first one's kernels."""
+    first = "public float twice(float x) { return 2 * x; }"
+    second = 'import "ahead_first"; float f(float x) { return twice(x) + 1; }'
+
+    def run(device):
+        device.load_module_from_source("ahead_first", first)
+        module = spy.Module.load_from_source(device, "ahead_second", second)
+        return module.f(spy.Tensor.ones(device, (3,), "float")).to_numpy().tolist()
+
+    with fake_gpu() as driver:
+        assert run(spy.create_device("cpu", options=replace(options, also=(TARGET,)))) == [3, 3, 3]
+        with patch.object(pipeline, "compile_kernel", refused):
+            assert run(spy.create_device("cuda", options=options)) == [3, 3, 3]
+        assert not driver.linked
+
+
+def test_kernels_of_graphs_are_among_them(options, ptxas):
+    """Maps, sums, products, loops and derivatives."""
+    random = np.random.default_rng(5)
+    x, w = random.normal(size=(12, 8)).astype(np.float32), random.normal(size=(8, 4)).astype(np.float32)
+
+    def loss(weights, rows):
+        return (np.tanh(rows @ weights[0]) ** 2).mean()
+
+    def total(start, rows):
+        return graph.scan(lambda state, row: (np.sin(state) + row, None), start, rows)[0]
+
+    def run(device):
+        rows, weights = (spy.Tensor.from_numpy(device, array) for array in (x, w))
+        start = spy.Tensor.zeros(device, (8,), "float")
+        step = graph.train(loss, spy.optim.SGD([weights], lr=0.1))
+        losses = [step(rows) for _ in range(2)]
+        return [graph.jit(total)(start, rows).to_numpy(), np.array(losses), step.parameters[0].to_numpy()]
+
+    with fake_gpu() as driver:
+        expected = run(spy.create_device("cpu", options=replace(options, also=(TARGET,))))
+        with patch.object(pipeline, "compile_kernel", refused):
+            results = run(spy.create_device("cuda", options=options))
+        assert not driver.linked
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)  # float32: sums in another order
 
 
 def test_the_command_fills_a_cache_that_can_be_moved(options, ptxas, tmp_path, monkeypatch):

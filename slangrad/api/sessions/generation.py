@@ -192,8 +192,16 @@ class Generation:
             with self.lock:
                 module = self._known.get(loaded)
                 if module is None:
+                    self._enter_before(loaded)
                     module = self._known[loaded] = self._enter(loaded)
         return module
+
+    def _enter_before(self, loaded: LoadedModule) -> None:
+        """Modules that the session loaded earlier, for another target: a text may import them by their names."""
+        if self.target != self.session.target:
+            for earlier in self.session.loaded_before(loaded):
+                if earlier not in self._known:
+                    self._known[earlier] = self._enter(earlier)
 
     def first_of(self, loaded: LoadedModule) -> LoadedModule:
         """The representative of all requests of the same module: several names can mean one file."""

@@ -214,6 +214,10 @@ class SlangSession(LoadsModules):
         """The requested modules."""
         return sorted(self._whole, key=lambda module: module.number)
 
+    def loaded_before(self, loaded: LoadedModule) -> list[LoadedModule]:
+        """The requested modules that were there before this one."""
+        return [module for module in self._in_order() if module.number < loaded.number]
+
     @property
     def desc(self) -> SlangSessionDesc:
         """The arguments that the session was made with."""
