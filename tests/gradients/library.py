@@ -84,7 +84,7 @@ NOT_DIFFERENTIABLE = frozenset((
     "unpackHalf2x16ToHalf", "unpackSnorm2x16ToHalf", "unpackSnorm4x8ToHalf", "unpackUnorm2x16ToHalf",
     "unpackUnorm4x8ToHalf", "unpackUnorm2x16ToFloat", "unpackUnorm4x8ToFloat", "unpack_s8s16", "unpack_s8s32", "unpack_u8u16",
     "unpack_u8u32", "updateDiff", "updatePair", "updatePrimal", "wang_hash",
-    "NonUniformResourceIndex", "operator*", "cudaThreadIdx", "cudaBlockIdx", "cudaBlockDim",
+    "CheckAccessFullyMapped", "NonUniformResourceIndex", "workgroupUniformLoad", "operator*", "cudaThreadIdx", "cudaBlockIdx", "cudaBlockDim",
     "AllMemoryBarrier", "AllMemoryBarrierWithGroupSync", "DeviceMemoryBarrier",
     "DeviceMemoryBarrierWithGroupSync", "GroupMemoryBarrier", "GroupMemoryBarrierWithGroupSync",
     "createDynamicObject", "operator!=", "operator<", "operator<=", "operator==", "operator>", "operator>=",
