@@ -100,8 +100,8 @@ class Link:
             raise self.watch.lost(name, error) from error
 
     def start_on_gpu(self, collective: Collective, source: spy.Tensor | None, result: spy.Tensor) -> Begun:
-        """As `start`, for memory of a GPU. NCCL moves it, in the order of the device's stream. gloo would copy it to
-        the host, and has fewer collectives for GPUs, so without NCCL copies go by the backend for CPUs."""
+        """As `start`, for memory of a GPU. NCCL moves it, in the order of the device's stream. Without NCCL, copies on
+        the host go by the backend for CPUs, because gloo has fewer collectives for GPUs."""
         if "cuda:nccl" not in dist.get_backend_config(self.group):
             return staged(self, collective, source, result)
         name, count = (
