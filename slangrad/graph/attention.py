@@ -70,9 +70,10 @@ def _is_large(q: Array, k: Array, v: Array) -> bool:
 def by_hand(product: Node) -> Array | None:
     """The node `attend` for a product softmax(q @ k.T * scale) @ v of large scores, written with NumPy."""
     ins, out = letters_in(product.attributes["letters"].upper())
-    (share, names), (values, rows) = sorted(
-        zip(product.inputs, ins, strict=True), key=lambda operand: operand[0].op != "divide"
-    )
+    factors = [*zip(product.inputs, ins, strict=True)]
+    if _softmax_of(factors[0][0])[0] is None:
+        factors.reverse()
+    (share, names), (values, rows) = factors
     scores, scale = _softmax_of(share)
     if scores is None or scores.op != "einsum":
         return None
@@ -112,7 +113,7 @@ def _softmax_of(share: Node) -> tuple[Node | None, float]:
             return None, 1
         scale = scale * float(factor) if scores.op == "multiply" else scale / float(factor)
         scores = scores.inputs[1 - k]
-    return scores, scale
+    return (scores, scale) if scale and np.isfinite(scale) else (None, 1)
 
 
 RECOGNIZED.append(by_hand)

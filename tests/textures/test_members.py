@@ -115,10 +115,10 @@ def test_a_least_level_is_within_the_bounds_of_the_sampler_and_has_a_derivative(
             low = min(int(level), 1)
             expected = values[low] + (level - low) * (values[low + 1] - values[low])
             assert function(texture, at, place, least) == pytest.approx(expected, abs=1e-5)
-            given = spy.Tensor.from_numpy(device, np.array([least], F)).with_grads()
-            function.bwds(texture, at, place, given)
+            least_level = spy.Tensor.from_numpy(device, np.array([least], F)).with_grads()
+            function.bwds(texture, at, place, least_level)
             slope = values[low + 1] - values[low] if level == 1.25 else 0
-            assert given.grad.to_numpy()[0] == pytest.approx(slope, abs=1e-5)
+            assert least_level.grad.to_numpy()[0] == pytest.approx(slope, abs=1e-5)
 
 
 COMBINED = """

@@ -228,7 +228,12 @@ def _unify_stored(solver: Solver, pattern: Stored, actual: Type) -> bool:
     layout = actual.layout if isinstance(actual, Stored) else None
     if layout is None:
         layout = nominal(solver.checker.standard(layout_of(rules)), ())
-    order = " ".join(word for word in rules.split() if not has_layout(word))
+    order, wanted = (
+        " ".join(word for word in words.split() if not has_layout(word)) for words in (rules, pattern.rules)
+    )
+    if wanted and wanted != order:
+        return False
+    order = "" if wanted else order  # else it is a part of the element
     return solver.unify(pattern.element, stored(unstored(actual), order)) and solver.unify(
         pattern.layout, layout
     )

@@ -181,12 +181,14 @@ def _rows(fusion: Fusion, group: Group) -> list[PlanStep]:
     # All lanes of a wave work on one row. The text marks this, so the compiler computes shared values once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
     kernel = kernel_of("rows", arguments, head + lines, pointers_to(outputs))
-    stage_of: dict[Holder, int] = {root: i for i, stage in enumerate(group.stages) for root in stage.roots}
+    stage_of: dict[Holder, int] = {
+        root: i for i, stage in enumerate(group.stages) if stage.shape == group.shape for root in stage.roots
+    }  # all lanes read what lane 0 writes for a row
     pairs = (
         (output, name)
         for output, to in outputs.items()
         for name, part in inputs.items()
-        if to.fits_over(part) and row.read[part.holder] <= stage_of[to.holder]
+        if to.fits_over(part) and row.read[part.holder] <= stage_of.get(to.holder, -1)
     )
     return [replace(kernel, group=(1, WAVE), replaces=tuple(pairs))]
 

@@ -131,8 +131,8 @@ def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Hol
 
 
 def _overwritten(steps: Sequence[PlanStep], spans: Spans) -> dict[Holder, tuple[Holder, int]]:
-    """Holders that a kernel reads last, each with the one that it begins in the same place. Its lifetime begins with
-    that of the other, which has none of its own."""
+    """Holders that a kernel reads last, each with the result that the kernel writes in its place. The lifetime of the
+    result begins with that of the holder, which has none of its own."""
     within: dict[Holder, tuple[Holder, int]] = {}
     for i, step in enumerate(steps):
         pairs = step.replaces if isinstance(step, KernelStep) else ()

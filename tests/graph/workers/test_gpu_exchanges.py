@@ -5,6 +5,7 @@ There is no NCCL without a GPU. So gloo stands for it, over Tensors of the CPU d
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph.workers.connections.faults import WorkerLost
 from slangrad.graph.workers.connections.links import PendingOnGpu
 from tests.graph.workers import threads
 from tests.graph.workers.processes import Starter
@@ -122,8 +124,9 @@ def test_exchanges_of_memory_that_torch_sees(start: Starter) -> None:
         assert end.code == 0, end.output
 
 
-def test_an_exchange_that_does_not_end_is_an_error_of_the_step() -> None:
-    """The stream waits for it, and the host looks before it reads a result."""
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_host_looks_for_the_end_of_an_exchange(fails: bool) -> None:
+    """The stream waits for it, and the host looks before it reads a result. One that fails has completed, too."""
 
     class Work:
         looks = waits = 0
@@ -134,6 +137,9 @@ def test_an_exchange_that_does_not_end_is_an_error_of_the_step() -> None:
         def is_completed(self) -> bool:
             self.looks += 1
             return self.looks == 3
+
+        def is_success(self) -> bool:
+            return not fails
 
     class Watch:
         def __init__(self) -> None:
@@ -146,9 +152,17 @@ def test_an_exchange_that_does_not_end_is_an_error_of_the_step() -> None:
         def closed(self, work):
             self.closed_works.append(work)
 
+        def lost(self, name, error):
+            return WorkerLost(f"{name}: {error}", -1, 1, name)
+
     work, watch = Work(), Watch()
     pending = PendingOnGpu(work, "all_reduce over data", watch)
     pending.wait()
     assert (work.waits, work.looks, watch.unsettled) == (1, 0, [pending])
-    pending.settle()
+    with (
+        pytest.raises(WorkerLost, match="all_reduce over data: the collective has failed")
+        if fails
+        else nullcontext()
+    ):
+        pending.settle()
     assert watch.closed_works == [work] and work.looks == 3

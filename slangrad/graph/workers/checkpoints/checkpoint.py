@@ -72,9 +72,9 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
 
     GraphError (E1049) where the folder cannot be used, or where workers have folders of their own under this path. Also
     where the newest checkpoint is damaged, or that of other parameters or another optimizer; then nothing is loaded. A
-    save that fails is a GraphError of a later step, before it is made, or of `step.wait()`; all workers raise it before
-    the same step. GraphError (E1043) without a step. ImportError without torch. WorkerLost where another worker is
-    gone.
+    save that fails is a GraphError of `step.wait()` on a worker that saw it. Else it is one of a later step, before
+    this is made, and all workers raise it before the same step. GraphError (E1043) without a step. ImportError without
+    torch. WorkerLost where another worker is gone.
     """
     if not hasattr(step, "checkpoints"):
         message = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"

@@ -22,7 +22,7 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.values import numpy_type
+from slangrad.graph.ir.values import layout_of, numpy_type
 from slangrad.graph.workers.connections.faults import Watch, WorkerLost
 from slangrad.graph.workers.connections.gpu_memory import StagedExchange, bytes_of, numbers_of, staged
 from slangrad.graph.workers.connections.store import StoreConnection
@@ -123,6 +123,7 @@ class Link:
         self, collective: Collective, source: spy.Tensor | None, result: spy.Tensor
     ) -> dist.Work:
         lend = self.watch.lend
+        assert layout_of(result).is_dense, "a copy would be filled in its place"
         if collective.name == "all_reduce":
             op = REDUCTIONS[collective.how]
             return dist.all_reduce(lend(numbers_of(result)), op, group=self.group, async_op=True)
@@ -214,6 +215,8 @@ class PendingOnGpu(Pending):
         """Return when it has ended. WorkerLost as of `Pending.wait`."""
         self.watch.until(self._is_there_within, self.name)
         self.watch.closed(self.work)
+        if not self.work.is_success():  # one that fails has completed, too
+            raise self.watch.lost(self.name, RuntimeError("the collective has failed"))
 
     def _is_there_within(self, seconds: float) -> bool:
         """NCCL has no wait of the host with a timeout."""
