@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from slangrad.base.prints import shaped_name
 from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
+from slangrad.base.type_names import shaped_name
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
 
 if TYPE_CHECKING:  # types are needed without `syntax`: by calls whose kernels exist already

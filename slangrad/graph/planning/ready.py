@@ -1,4 +1,4 @@
-"""A run of a plan over some memory makes the calls of all steps. After some runs a GPU records them as one call.
+"""A run of a plan makes the calls of all steps. After some runs over the same memory, a GPU makes them as one graph.
 
 run = ReadyRun(memory, copies, calls, device)    device: None for a plan whose runs are not replayed
 run(recorder)                                    calls in order, or one graph of the driver

@@ -55,18 +55,24 @@ def with_copies(
     ]
 
 
+def seen_in_base(node: Node) -> tuple[Node, StridedLayout | None]:
+    """The node behind views, and how they show its dense memory; None where no strides do."""
+    base, views = behind_views(node)
+    at: StridedLayout | None = dense(base.shape)
+    for view in views:
+        at = at and at.seen_by(view)
+    return base, at
+
+
 def stored_results(outputs: Sequence[Node]) -> list[tuple[Node, StridedLayout | None]]:
     """For each output of a function the node that is stored, and how the output lies there, None for the node itself.
     An output that is a node with its axes in another order or shape has the node's memory, if no other output does."""
     uses = Counter(map(base_of, outputs))
     results: list[tuple[Node, StridedLayout | None]] = []
     for node in outputs:
-        base, views = behind_views(node)
-        at: StridedLayout | None = dense(base.shape)
-        for view in views:
-            at = at and at.seen_by(view)
+        base, at = seen_in_base(node)
         is_own = uses[base] == 1 and kind_of(base) != "source" and base.op != "count"
-        is_view_of_all = bool(views) and is_own and at is not None and _is_permuted(at, base.size)
+        is_view_of_all = base is not node and is_own and at is not None and _is_permuted(at, base.size)
         results.append((base, at) if is_view_of_all else (node, None))
     return results
 

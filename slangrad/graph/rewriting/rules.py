@@ -19,6 +19,7 @@ from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import DType, Node, make, new_input, rebuilt, with_inputs
 from slangrad.graph.ir.ops import OPS, base_of, behind_views, is_view, letters_in
 from slangrad.graph.ir.values import Operand
+from slangrad.graph.rewriting.copies import seen_in_base
 
 Side = Callable[..., Operand]
 Replace = Callable[[Node], Array | None]
@@ -369,10 +370,7 @@ def _is_largest(pair: Node, total: Node) -> bool:
 
 def is_spread(node: Node, axes: tuple[int, ...]) -> bool:
     """Whether views show a reduction along these axes at its rows: `x.sum(1)[:, None]`, and not `x.sum(1)`."""
-    base, views = behind_views(node)
-    at: StridedLayout | None = dense(base.shape)
-    for view in views:
-        at = at and at.seen_by(view)
+    base, at = seen_in_base(node)
     steps = iter(dense(base.shape).strides)
     wanted = [0 if i in axes else next(steps, 0) for i in range(len(node.shape))]
     return at is not None and all(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.page_words import rooted
-from slangrad.base.prints import shaped_name
+from slangrad.base.type_names import shaped_name
 from slangrad.check.model.types import (
     ArrayType,
     MatrixType,

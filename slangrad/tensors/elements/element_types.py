@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from slangrad.base.lazy import LazyModule
-from slangrad.base.prints import shaped_name
+from slangrad.base.type_names import shaped_name
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import (
     BF16,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -87,33 +88,29 @@ class Link:
 
     def start(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> Pending:
         """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
-        name = f"{collective.name} over {self.over}"
-        self.watch.note(f"{name}, {result.nbytes} bytes", self.sequence)
-        try:
-            with self.watch.calling():
-                work = self._begin(collective, source, result)
-                self.watch.opened(work)
-                return Pending(work, name, self.watch)
-        except WorkerLost:
-            raise
-        except RuntimeError as error:
-            raise self.watch.lost(name, error) from error
+        return self._started(
+            collective, result.nbytes, partial(self._begin, collective, source, result), Pending
+        )
 
     def start_on_gpu(self, collective: Collective, source: spy.Tensor | None, result: spy.Tensor) -> Begun:
         """As `start`, for memory of a GPU. NCCL moves it, in the order of the device's stream. Without NCCL, copies on
         the host go by the backend for CPUs, because gloo has fewer collectives for GPUs."""
         if "cuda:nccl" not in dist.get_backend_config(self.group):
             return staged(self, collective, source, result)
-        name, count = (
-            f"{collective.name} over {self.over}",
-            numpy_type(result).itemsize * result.element_count,
-        )
-        self.watch.note(f"{name}, {count} bytes", self.sequence)
+        nbytes = numpy_type(result).itemsize * result.element_count
+        begin = partial(self._begin_on_gpu, collective, source, result)
+        return self._started(collective, nbytes, begin, PendingOnGpu)
+
+    def _started(
+        self, collective: Collective, nbytes: int, begin: Callable[[], dist.Work], kind: type[Pending]
+    ) -> Pending:
+        name = f"{collective.name} over {self.over}"
+        self.watch.note(f"{name}, {nbytes} bytes", self.sequence)
         try:
             with self.watch.calling():
-                work = self._begin_on_gpu(collective, source, result)
+                work = begin()
                 self.watch.opened(work)
-                return PendingOnGpu(work, name, self.watch)
+                return kind(work, name, self.watch)
         except WorkerLost:
             raise
         except RuntimeError as error:
